@@ -56,10 +56,10 @@ def label(text: str) -> str:
     return escape(shortened(text, LONGEST), quote=False)
 
 
-def styles_of(cells: Mapping[str, CellRow]) -> dict[str, CellStyle]:
+def styles_by_cell(cells: Mapping[str, CellRow]) -> dict[str, CellStyle]:
     """Colour, marker and line of every cell by name, as in the report's figures."""
-    style_by_cell = cell_styles(list(cells.values()))
-    return {name: style_by_cell[cell] for name, cell in cells.items()}
+    styles = cell_styles(list(cells.values()))
+    return {name: styles[cell] for name, cell in cells.items()}
 
 
 def percent(values: Sequence[float | None]) -> list[float | None]:
@@ -166,13 +166,13 @@ def dashed(**ends: object) -> dict[str, Any]:
     return {"type": "line", "line": style} | ends
 
 
-def note(words: str, x: float, line: int) -> dict[str, Any]:
+def note(text: str, x: float, line: int) -> dict[str, Any]:
     """Words beside a vertical line at x of a logarithmic axis (annotations take its logarithm).
 
     line: from 0, so that words of several do not stand in each other.
     """
     return {
-        "text": words, "x": math.log10(x), "xref": "x", "y": 1 - 0.09 * line, "yref": "paper",
+        "text": text, "x": math.log10(x), "xref": "x", "y": 1 - 0.09 * line, "yref": "paper",
         "showarrow": False, "xanchor": "left", "yanchor": "top",
     }  # fmt: skip
 
@@ -224,12 +224,12 @@ def selected_rows(
     columns: Sequence[str],
     *,
     joined: str | None = None,
-    known: Sequence[str] = (),
+    not_null: Sequence[str] = (),
     **where: object,
 ) -> tuple[pl.DataFrame, str]:
     """Rows of a frame, and the call that gives them.
 
-    joined: a frame of cells and steps that is joined. known: columns that are not null. where:
+    joined: a frame of cells and steps that is joined. not_null: columns that are not null. where:
     what a column is; a tuple is one of several.
     """
     single = {name: value for name, value in where.items() if not isinstance(value, tuple)}
@@ -242,9 +242,9 @@ def selected_rows(
     if joined is not None:
         rows = rows.join(getattr(analysis, joined), on=["cell", "step"], maintain_order="left")
         lines.append(f'.join(analysis.{joined}, on=["cell", "step"], maintain_order="left")')
-    if known:
-        rows = rows.drop_nulls(known)
-        lines.append(f".drop_nulls({list(known)})")
+    if not_null:
+        rows = rows.drop_nulls(not_null)
+        lines.append(f".drop_nulls({list(not_null)})")
     lines.append(f".select({', '.join(map(repr, columns))})")
     expression = "\n    ".join(lines)
     imports = "import polars as pl\n\n" if several else ""

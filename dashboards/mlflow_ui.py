@@ -126,9 +126,9 @@ def _experiments(store: Store) -> list[Shown]:
     shown = []
     with opened(store) as client:
         for experiment in client.search_experiments():
-            of = [experiment.experiment_id]
+            experiment_ids = [experiment.experiment_id]
             by_kind = {
-                kind: client.search_runs(of, f"tags.kind = '{kind}'", max_results=1)
+                kind: client.search_runs(experiment_ids, f"tags.kind = '{kind}'", max_results=1)
                 for kind in (REPORT, CELLS, POINTS, EVALUATION)
             }
             newest = [run for runs in by_kind.values() for run in runs]

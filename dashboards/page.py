@@ -27,7 +27,7 @@ VIEWS = {
 """Views of a sweep by their part of the address, in the order of the navigation."""
 
 
-def views_of(run: RunPaths) -> dict[str, str]:
+def available_views(run: RunPaths) -> dict[str, str]:
     """Those that a run has: evaluations have no training to look at, and not every engine stores
     rollouts of it."""
     is_sweep = run.sweep != EVALUATIONS
@@ -69,7 +69,7 @@ class Address:
 
 def first_view(run: RunPaths) -> str:
     """The one that is opened where none is named."""
-    return next(iter(views_of(run)))
+    return next(iter(available_views(run)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,10 +167,10 @@ class Form:
 
         default: None is the first valid one.
         """
-        self._valid[name] = known = list(map(str, valid))
-        self._defaults[name] = default = known[0] if default is None else default
+        self._valid[name] = choices = list(map(str, valid))
+        self._defaults[name] = default = choices[0] if default is None else default
         value = (self._given.get(name) or [default])[-1]
-        self._chosen[name] = (value if value == default else _check_choice(name, value, known),)
+        self._chosen[name] = (value if value == default else _check_choice(name, value, choices),)
         return self._chosen[name][0]
 
     def named(self, name: str, valid: Iterable[str], default: str) -> str:
@@ -181,9 +181,9 @@ class Form:
 
     def values(self, name: str, valid: Iterable[str]) -> tuple[str, ...]:
         """All values given, in the order of the valid ones; empty is no choice."""
-        known = list(valid)
-        wanted = {_check_choice(name, value, known) for value in self._given.get(name, ())}
-        self._chosen[name] = tuple(value for value in known if value in wanted)
+        choices = list(valid)
+        chosen = {_check_choice(name, value, choices) for value in self._given.get(name, ())}
+        self._chosen[name] = tuple(value for value in choices if value in chosen)
         return self._chosen[name]
 
     def number(self, name: str) -> int | None:
@@ -214,16 +214,16 @@ class Form:
         self,
         name: str,
         label: str,
-        words: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
         *,
         long: bool = False,
         forgotten: Sequence[str] = (),
     ) -> Control:
-        """Every value as the page's address with it. words: label by value; None is the values
+        """Every value as the page's address with it. labels: label by value; None is the values
         themselves. long: as in Control."""
         options = (
             Option(
-                label=value if words is None else words[value],
+                label=value if labels is None else labels[value],
                 href=self.address(*forgotten, **{name: value}).href,
                 chosen=value in self._chosen[name],
             )

@@ -83,7 +83,7 @@ def checked(results: SweepResults) -> SweepResults:
     return results
 
 
-def checkpoints_of(results: Results) -> dict[str, EvaluatedCheckpoint]:
+def checkpoints_by_name(results: Results) -> dict[str, EvaluatedCheckpoint]:
     """Every checkpoint by its name, base models first."""
     return {checkpoint.name: checkpoint for checkpoint in results.checkpoints}
 
@@ -102,10 +102,10 @@ _lock = RLock()
 
 def stamp(paths: Iterable[Path]) -> FileState:
     """The state of files: (path, modification time, size), zeros where there is none."""
-    return tuple(_of(path) for path in paths)
+    return tuple(_file_state(path) for path in paths)
 
 
-def _of(path: Path) -> tuple[str, int, int]:
+def _file_state(path: Path) -> tuple[str, int, int]:
     try:
         facts = path.stat()
     except OSError:
@@ -165,7 +165,7 @@ def _inputs(results: Results, *_: object) -> FileState:
 
 
 @remembered(_inputs)
-def analysis_of(results: Results) -> Analysis:
+def load_analysis(results: Results) -> Analysis:
     """The stored analysis of a sweep; where there is none and where its results are newer, one
     that is kept in memory alone."""
     return analysed(results, is_kept=False)
@@ -185,20 +185,20 @@ def newest_result(results: Results) -> datetime | None:
     return datetime.fromtimestamp(newest / 1e3, UTC) if newest else None
 
 
-def stages_of(results: SweepResults) -> list[StageStatus]:
+def stage_statuses(results: SweepResults) -> list[StageStatus]:
     """Where every stage of the plan stands."""
     plan = read_plan(results.paths)
     return read_stages(results.paths, plan.stages, rerun_hint=rerun_hint)
 
 
-def failures_of(results: Results) -> tuple[str, ...]:
+def describe_failures(results: Results) -> tuple[str, ...]:
     """Every stage that failed, in words with its newest log; evaluations without a sweep have no
     stages to ask."""
     if not isinstance(results, SweepResults):
         return ()
     folder = results.paths.folder
     failures = []
-    for stage in stages_of(results):
+    for stage in stage_statuses(results):
         if stage.state == "failed":
             paths = logs(StagePaths(folder / stage.name))
             log = f"see {paths[-1].relative_to(folder)}" if paths else "it left no log"
@@ -241,8 +241,8 @@ class ProblemOutcomes:
 
     def counts(self, checkpoint: EvaluatedCheckpoint, problem: str) -> DrawCounts | None:
         """Of a problem; None for a checkpoint without results."""
-        of_seed = pl.col("seed").eq_missing(pl.lit(checkpoint.seed, pl.Int64))
-        rows = self.rows.filter(of_seed, cell=checkpoint.label, problem_id=problem)
+        same_seed = pl.col("seed").eq_missing(pl.lit(checkpoint.seed, pl.Int64))
+        rows = self.rows.filter(same_seed, cell=checkpoint.label, problem_id=problem)
         return next((DrawCounts(*row) for row in rows.select(DrawCounts._fields).iter_rows()), None)
 
     def rate(self, checkpoint: EvaluatedCheckpoint, problem: str) -> float:
@@ -264,14 +264,14 @@ class ProblemOutcomes:
 @remembered(_inputs)
 def problem_outcomes(results: Results, benchmark: str, k: int) -> ProblemOutcomes:
     """Every checkpoint and problem that has results."""
-    rows = outcomes(analysis_of(results).problems, benchmark, k)
+    rows = outcomes(load_analysis(results).problems, benchmark, k)
     means = by_problem(rows)
     checkpoints = {
         (checkpoint.label, checkpoint.seed): checkpoint for checkpoint in results.checkpoints
     }
-    known = rows.select("cell", "seed").unique(maintain_order=True).rows()
+    keys = rows.select("cell", "seed").unique(maintain_order=True).rows()
     return ProblemOutcomes(
-        checkpoints=tuple(checkpoints[key] for key in known),
+        checkpoints=tuple(checkpoints[key] for key in keys),
         problems=tuple(means["problem_id"]),
         rows=rows,
         means=means,
@@ -279,14 +279,14 @@ def problem_outcomes(results: Results, benchmark: str, k: int) -> ProblemOutcome
 
 
 @remembered(_inputs)
-def solutions_lost_of(
+def count_lost_solutions(
     results: Results, benchmark: str, k: int
 ) -> dict[tuple[str, int | None, str], tuple[int, int]]:
     """By cell, seed and problem_id that are still solved: how many of the base model's solutions
     are lost, and how many it gave (fgrpo_bench.analysis.solutions)."""
     rows = solutions_lost(results.checkpoints, benchmark, k)
     columns = ("cell", "seed", "problem_id", "n_lost", "n_solutions")
-    return {tuple(key): (lost, of_all) for *key, lost, of_all in rows.select(columns).iter_rows()}
+    return {tuple(key): (lost, total) for *key, lost, total in rows.select(columns).iter_rows()}
 
 
 @remembered(_inputs)
@@ -294,7 +294,7 @@ def by_gain(results: Results, benchmark: str, left: str, right: str) -> list[str
     """Problems of a benchmark by how much more the right checkpoint has of pass@k at the largest k,
     then of pass@1, the largest gain first; those of which one is not known last. left, right:
     names of checkpoints."""
-    ks, checkpoints = results.evaluation["ks"], checkpoints_of(results)
+    ks, checkpoints = results.evaluation["ks"], checkpoints_by_name(results)
     sides = [
         checkpoints[name]
         .passk(benchmark)

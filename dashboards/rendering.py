@@ -11,9 +11,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboards.glossary import Glossary
-from dashboards.page import Address, Chart, Page, first_view, views_of
+from dashboards.page import Address, Chart, Page, available_views, first_view
 from dashboards.pages.groups import GroupsEntry, GroupsPage
-from dashboards.pages.overview import HEIGHT, WIDTH, EvaluationEntry, entry, name_of
+from dashboards.pages.overview import HEIGHT, WIDTH, EvaluationEntry, entry, run_title
 from dashboards.text import rendered, shortened, visible
 from fgrpo_bench.files.paths import RunPaths
 
@@ -56,10 +56,10 @@ def html(page: Page, runs: Sequence[RunPaths]) -> str:
     run = page.address.run
     views = {
         name: (title, Address(run=run, view=name).href, name == page.address.view)
-        for name, title in views_of(run).items()
+        for name, title in available_views(run).items()
     }
     others = [
-        (name_of(other), Address(run=other, view=first_view(other)).href, other == run)
+        (run_title(other), Address(run=other, view=first_view(other)).href, other == run)
         for other in (runs if run in runs else [run, *runs])
     ]
     return _document(
@@ -68,7 +68,7 @@ def html(page: Page, runs: Sequence[RunPaths]) -> str:
         charts={chart.name: chart for chart in page.charts},
         views=views,
         runs=others,
-        run=name_of(run),
+        run=run_title(run),
         payload=_payload,
         data=page.address.data,
     )

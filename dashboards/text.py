@@ -36,15 +36,15 @@ _FORMULA = re.compile(
 )
 
 
-def _words(text: str) -> frozenset[str]:
+def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_ELEMENTS = _words(
+_ELEMENTS = _names(
     "math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover "
     "mtable mtr mtd mstyle mpadded mphantom menclose mmultiscripts mprescripts none merror"
 )
-_ATTRIBUTES = _words(
+_ATTRIBUTES = _names(
     "display displaystyle scriptlevel mathvariant stretchy fence form separator lspace rspace "
     "minsize maxsize linethickness width height depth notation columnalign rowspacing "
     "columnspacing accent accentunder movablelimits largeop symmetric"

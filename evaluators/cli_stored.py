@@ -111,8 +111,8 @@ Also = Annotated[
     typer.Option(
         "--also",
         metavar="READING,...",
-        help="other readings of the same draws: pass^k, maj@k, distinct@k, share@k; of one "
-        "evaluation also gini and cover@0.5, of two solutions",
+        help="other readings of the same draws: pass^k, maj@k, best@k, distinct@k, share@k; of "
+        "one evaluation also gini and cover@0.5, of two solutions",
     ),
 ]
 
@@ -133,7 +133,7 @@ def print_scores(
     from .readings import readings_table
     from .stored import closing_table, scores
 
-    table = readings_table(evaluations, also) if also else None
+    table = readings_table(evaluations, also, graders) if also else None
     if as_json:
         print_json({
             "folders": [*dict.fromkeys(str(item.stage.folder) for item in evaluations)],
@@ -499,14 +499,14 @@ def _request_of(
 
         spec = benchmark_spec(benchmark, keys)[0]
     elif data is not None:
-        from fgrpo_bench.graders.recorded import layer_of
+        from fgrpo_bench.graders.recorded import layer_name
 
         options = Options(
             checkpoint=None, data=(), prompt=named.prompt, answer=named.answer, grader=grader
         )
         named, recorded = replace(named, prompt=None, answer=None), None
         if is_theirs:
-            recorded = layer_of(open_dump(files()[0], named).format.program, threshold)
+            recorded = layer_name(open_dump(files()[0], named).format.program, threshold)
         notices: list[str] = []
         spec = file_benchmark(data, options, root, notices, recorded=recorded)
         print(*notices, sep="\n")

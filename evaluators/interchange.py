@@ -24,7 +24,7 @@ from fgrpo_bench.data.rows import row_counter
 from fgrpo_bench.files.paths import StagePaths, check_inside
 from fgrpo_bench.files.whole import now, write_json
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.graders.recorded import layer_of
+from fgrpo_bench.graders.recorded import layer_name
 from fgrpo_bench.kinds.benchmarks import grader_names, load_problems, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, check_name, to_dict
@@ -97,7 +97,7 @@ def import_and_grade(request: Import, *, name: str, root: Path) -> tuple[StoredD
     check_name("--name", name)
     notices: list[str] = []
     dump = open_dump(request.files[0], request.named)
-    theirs = layer_of(dump.format.program, request.threshold)
+    theirs = layer_name(dump.format.program, request.threshold)
     folder = root / "evals" / name
     check_inside(folder / "eval", root / "evals")
     if request.spec is None:

@@ -502,11 +502,11 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
     computed = [stage for stage in to_run if not KINDS[stage.kind].fetches]
     has_evaluation = any(stage.kind == evaluate.NAME for stage in computed)
     names = {stage.name for stage in to_run}
-    measured = [
-        (stage.kind, job(model, stage).seconds, took)
-        for stage in plan.stages
-        if stage.name not in names and (took := _took(model, paths, stage)) is not None
-    ]
+    measured = []
+    for stage in plan.stages:
+        took = None if stage.name in names else _took(model, paths, stage)
+        if took is not None:
+            measured.append((stage.kind, job(model, stage).seconds, took))
     factors = calibration(measured)
     estimated = [stage for stage in computed if work(model, stage) is not None]
     jobs = {}
@@ -564,9 +564,10 @@ def _on_gpus(
     checkpoints = len(trained) * len(saved_steps(steps=spec.steps, save_every=spec.save_every))
     tokens = sum(draws(stage) * model.rates(stage).response for stage in sampling)
     is_filtered = [model.points[stage.name].algorithm.dynamic_sampling for stage in trained]
-    benchmarks = [
-        stage.spec.as_kind(evaluate.DrawsSpec).stored_evaluation.benchmarks for stage in sampling
-    ]
+    unknown_size = set()
+    for stage in sampling:
+        benchmarks = stage.spec.as_kind(evaluate.DrawsSpec).stored_evaluation.benchmarks
+        unknown_size |= {n for n, spec in benchmarks.items() if spec["n_problems"] is None}
     is_placed = engines.engine_for(spec).environment.is_placed
     rates = model.placed if is_placed else model.built_in
     return {
@@ -585,14 +586,7 @@ def _on_gpus(
         "start_seconds": GPU_START_SECONDS if is_placed else START_SECONDS,
         "measured_stages": n_measured,
         "filters": any(is_filtered),
-        "of_unknown_size": sorted(
-            {
-                name
-                for by_name in benchmarks
-                for name, benchmark in by_name.items()
-                if benchmark["n_problems"] is None
-            }
-        ),
+        "of_unknown_size": sorted(unknown_size),
     }
 
 

@@ -201,19 +201,16 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
 
 
 def _table(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    header = ["point", "method", "N", "gamma", "seed", "fingerprint", "warm-up", "train"]
-    rows = [
-        [
-            point["point_id"],
-            point["method"],
-            *("-" if point[n] is None else f"{point[n]:g}" for n in ("group_size", "focal_gamma")),
-            str(point["seed"]),
-            point["fingerprint"][:8],
-            *(TO_DO.get(point[kind], point[kind]) for kind in ("warmup", "train", "evaluate")),
-        ]
-        for point in points
-    ]
-    return aligned([[*header, "evaluate"], *rows])
+    kinds = {"warm-up": "warmup", "train": "train", "evaluate": "evaluate"}
+    rows = [["point", "method", "N", "gamma", "seed", "fingerprint", *kinds]]
+    for point in points:
+        row = [point["point_id"], point["method"]]
+        for name in ("group_size", "focal_gamma"):  # other engines' cells may have none
+            row.append("-" if point[name] is None else f"{point[name]:g}")
+        row += [str(point["seed"]), point["fingerprint"][:8]]
+        row += [TO_DO.get(point[kind], point[kind]) for kind in kinds.values()]
+        rows.append(row)
+    return aligned(rows)
 
 
 def _stages_to_run(answer: Mapping[str, Any]) -> str:

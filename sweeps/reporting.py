@@ -156,12 +156,11 @@ class LiveSync:
         """Points with metrics that are not trained yet, and those that failed."""
         stages = read_stages(self._paths, read_plan(self._paths).stages)
         failed = {stage.point_id for stage in stages if stage.state == "failed"}
-        files = {
-            stage.point_id: (_stamp(paths.metrics), _stamp(paths.step_rows))
-            for stage in stages
-            if stage.kind == train.NAME and stage.state != "done"
-            for paths in [StagePaths(self._paths.folder / stage.name)]
-        }
+        files = {}
+        for stage in stages:
+            if stage.kind == train.NAME and stage.state != "done":
+                paths = StagePaths(self._paths.folder / stage.name)
+                files[stage.point_id] = _stamp(paths.metrics), _stamp(paths.step_rows)
         begun = {point for point, stamps in files.items() if any(stamps)}
         return {
             point: (point in failed, *files.get(point, (None, None))) for point in failed | begun

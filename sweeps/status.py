@@ -50,13 +50,10 @@ def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any
     plan = read_plan(paths)
     stages = read_stages(paths, plan.stages, warn, _rerun_hint)
     by_name = {stage.name: stage for stage in stages}
-    by_point = {
-        point.point_id: [
-            by_name[name]
-            for name in (point.train, *(checkpoint.evaluate for checkpoint in point.checkpoints))
-        ]
-        for point in plan.points
-    }
+    by_point = {}
+    for point in plan.points:
+        names = [point.train, *(checkpoint.evaluate for checkpoint in point.checkpoints)]
+        by_point[point.point_id] = [by_name[name] for name in names]
     point_stages = {stage.name for point in by_point.values() for stage in point}
     by_point |= {stage.name: [stage] for stage in stages if stage.name not in point_stages}
     n_done, n_runs = runs_done(plan.points, stages)

@@ -158,11 +158,10 @@ def _text(
     seeds: Sequence[int],
 ) -> str:
     family = _family(declared.family, chosen.by_method)
-    cells = [
-        _cell_line(cell, choice)
-        for choice in chosen.by_method
-        for cell in (choice.tried if _keeps_all(declared.family, choice) else [choice.cell])
-    ]
+    cells = []
+    for choice in chosen.by_method:
+        kept = choice.tried if _keeps_all(declared.family, choice) else [choice.cell]
+        cells += [_cell_line(cell, choice) for cell in kept]
     # prompts of its own stand at each cell
     axes = [field.name for field in fields(Grid) if field.name != "prompts_per_step"]
     grid: dict[str, Any] = {name: [] for name in axes}

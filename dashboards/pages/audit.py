@@ -16,7 +16,7 @@ import polars as pl
 
 from dashboards.page import ColoredCell, Form, Given, Page, choices
 from dashboards.pages.draws import SHOWN, draws_link, grades_version, layers
-from dashboards.queries import FileState, checkpoints_of, remembered, stamp
+from dashboards.queries import FileState, checkpoints_by_name, remembered, stamp
 from dashboards.text import shortened
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
@@ -111,7 +111,7 @@ def _checks(
 ) -> Table:
     """What was looked at, a row a check, also where nothing is wrong."""
     draws = sum(audit.draws for audit in point_audits)
-    of_points = f"{draws:,} draws of {len(point_audits)} points"
+    draws_text = f"{draws:,} draws of {len(point_audits)} points"
     unscored = sum(audit.unscored for audit in point_audits)
     cut = max((a.truncated / a.draws for a in point_audits if a.draws), default=0.0)
     twice, apart = sum(p.draws for p in differing), sum(p.differing for p in differing)
@@ -121,8 +121,8 @@ def _checks(
 
     def row(check: str, looked_at: str, is_clean: bool, outcome: str) -> TableRow:
         kind = "done" if is_clean else "failed"
-        words = (ColoredCell(text=text, kind="words") for text in (check, looked_at))
-        return *words, ColoredCell(text=outcome, kind=f"words {kind}")
+        names = (ColoredCell(text=text, kind="words") for text in (check, looked_at))
+        return *names, ColoredCell(text=outcome, kind=f"words {kind}")
 
     return Table(
         title="What was checked",
@@ -134,10 +134,10 @@ def _checks(
                 len(point_audits) == n_points,
                 f"{len(point_audits)} of {n_points}",
             ),
-            row("every draw is graded", of_points, not unscored, f"{unscored:,} unscored"),
+            row("every draw is graded", draws_text, not unscored, f"{unscored:,} unscored"),
             row(
                 f"at most {CUT_OFF:.0%} of a point's draws are truncated",
-                of_points,
+                draws_text,
                 cut <= CUT_OFF,
                 f"at most {cut:.1%}",
             ),
@@ -194,7 +194,7 @@ def _example(
         "differing": {"order": "draw"}
         | ({"page": str(1 + draw // SHOWN)} if draw >= SHOWN else {}),
     }[kind]
-    checkpoint = checkpoints_of(results)[name]
+    checkpoint = checkpoints_by_name(results)[name]
     href = draws_link(results, benchmark=benchmark, problem=problem, checkpoint=checkpoint, **more)
     return ColoredCell(text=shortened(problem, 24), href=href)
 
@@ -220,13 +220,13 @@ def _engines(by_engine: Engines) -> Table:
     differing = _differing_facts(by_engine)
     rows: list[TableRow] = []
     for facts, points in by_engine:
-        words = ", ".join(points[:LISTED])
-        words += f" and {len(points) - LISTED} more" if len(points) > LISTED else ""
+        text = ", ".join(points[:LISTED])
+        text += f" and {len(points) - LISTED} more" if len(points) > LISTED else ""
         shades = [
             ColoredCell(text=str(facts.get(key, "")), kind="failed" if key in differing else "")
             for key in keys
         ]
-        rows.append((f"{len(points)}", *shades, ColoredCell(text=words, kind="wrap")))
+        rows.append((f"{len(points)}", *shades, ColoredCell(text=text, kind="wrap")))
     if differing:
         note = (
             f"The engines differ in {', '.join(differing)}: draws of their points may differ in "
@@ -349,10 +349,12 @@ def engines(results: Results, benchmark: str) -> Engines:
     by_engine: Engines = []
     for checkpoint in results.checkpoints:
         for facts in checkpoint.engines(benchmark):
-            points_of_engine = next((points for known, points in by_engine if known == facts), None)
-            if points_of_engine is None:
-                by_engine.append((facts, points_of_engine := []))
-            points_of_engine.append(checkpoint.name)
+            for other_facts, points in by_engine:
+                if other_facts == facts:
+                    points.append(checkpoint.name)
+                    break
+            else:
+                by_engine.append((facts, [checkpoint.name]))
     return by_engine
 
 

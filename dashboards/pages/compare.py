@@ -14,14 +14,14 @@ from dashboards.pages.compare_charts import COSTS, CompareCharts
 from dashboards.pages.pairs import (
     QUESTION,
     ComparedCells,
-    cells_of,
+    compared_cells,
+    last_rows,
+    list_pairs,
     named,
-    pairs_of,
     path_rows,
-    rows_of,
     strongest_pair,
 )
-from dashboards.queries import analysis_of, failures_of
+from dashboards.queries import describe_failures, load_analysis
 from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
@@ -46,12 +46,12 @@ from fgrpo_bench.report.words import answer
 
 FEW = 6
 """Pairs that are shown at the smallest k too; of more only the chosen k."""
-COST_WORDS = {name: name.replace("_", " ") for name in COSTS}
+COST_LABELS = {name: name.replace("_", " ") for name in COSTS}
 CORRECTED = "significant: holds after that correction; "
-VERDICTS_IN_WORDS = "suggestive: the interval excludes 0; inconclusive: neither."
+VERDICT_LEGEND = "suggestive: the interval excludes 0; inconclusive: neither."
 
 
-def _question_words(results: Results) -> str:
+def _question_label(results: Results) -> str:
     """What QUESTION is, for a person; evaluations without a sweep declare none."""
     return "every pair" if results.sweep is None else "the sweep's question"
 
@@ -59,33 +59,33 @@ def _question_words(results: Results) -> str:
 def build(results: Results, given: Given) -> Page:
     """The page; parameters: benchmark (or an average), k, against, over, cost, and any number of
     cell."""
-    analysis = analysis_of(results)
+    analysis = load_analysis(results)
     cells, form = analysis.by_cell, Form(results.address, "compare", given)
     column = form.value("benchmark", analysis.columns)
     k = int(form.value("k", analysis.ks, str(analysis.ks[-1])))
-    asked = [QUESTION] if pairs_of(analysis, QUESTION) else []
-    against = form.value("against", [*asked, *cells])
+    declared = [QUESTION] if list_pairs(analysis, QUESTION) else []
+    against = form.value("against", [*declared, *cells])
     cost = form.value("cost", COSTS)
     picked = form.values("cell", cells)
     shown = [name for name in picked or cells if analysis.estimate(column, name, k).seeds]
-    pairs = [pair for pair in pairs_of(analysis, against) if not picked or pair.new in picked]
+    pairs = [pair for pair in list_pairs(analysis, against) if not picked or pair.new in picked]
     ks = sorted({analysis.ks[0], k}) if against == QUESTION and len(pairs) <= FEW else [k]
-    at_ends = rows_of(analysis, column, pairs, ks)
+    at_ends = last_rows(analysis, column, pairs, ks)
     # A question that was declared at equal pass@1 is answered there, not at last checkpoints.
     on_paths = analysis.at_equal_pass_at_1 and against == QUESTION
     rows = path_rows(analysis, column, pairs, k) if on_paths else at_ends
-    offered = named([pair for pair in pairs if pair in map(cells_of, at_ends)], against)
+    offered = named([pair for pair in pairs if pair in map(compared_cells, at_ends)], against)
     over = (
         offered[form.value("over", offered, _key(offered, strongest_pair(rows or at_ends)))]
         if offered
         else None
     )
     labels = {name: cell.label for name, cell in cells.items()}
-    words = {QUESTION: _question_words(results)} | {
+    against_labels = {QUESTION: _question_label(results)} | {
         n: f"all with {text}" for n, text in labels.items()
     }
     by_question = "the question" if results.sweep is not None else subject(analysis)
-    heading = words | {QUESTION: by_question}
+    heading = against_labels | {QUESTION: by_question}
     fronts = {key: _label(pair, labels, against) for key, pair in offered.items()}
     drawing = CompareCharts(analysis, column, picked, over)
     return Page(
@@ -95,9 +95,9 @@ def build(results: Results, given: Given) -> Page:
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["over"]),
             form.control("k", "k"),
-            form.control("against", "Compared", words, forgotten=["over"]),
+            form.control("against", "Compared", against_labels, forgotten=["over"]),
             *([form.control("over", "With intervals", fronts)] if offered else []),
-            *([form.control("cost", "Cost in", COST_WORDS)] if drawing.costs_differ(k) else []),
+            *([form.control("cost", "Cost in", COST_LABELS)] if drawing.costs_differ(k) else []),
         ),
         charts=(
             *drawing.differences(rows, against),
@@ -116,7 +116,7 @@ def build(results: Results, given: Given) -> Page:
             "apart": _apart(len(rows), len(pairs), k) if on_paths else "",
             "on_paths": _on_paths(analysis, column, k, labels),
             "same_cost": drawing.same_cost(k),
-            "failures": failures_of(results),
+            "failures": describe_failures(results),
             "missing": [labels[name] for name in picked or cells if name not in shown],
         },
     )
@@ -187,31 +187,33 @@ def _differences(
     ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
     several = " and " in ks
     if against == QUESTION:
-        pairs = f"of {_question_words(analysis.results)}"
+        pairs = f"of {_question_label(analysis.results)}"
         if analysis.at_equal_pass_at_1:
             pairs += ", last checkpoints"
     else:
         pairs = f"against {labels[against]}"
     if rows:
         notes = [f"{P_VALUES} {_correction(analysis)}"]
-        notes.append((CORRECTED if analysis.has_family else "") + VERDICTS_IN_WORDS)
+        notes.append((CORRECTED if analysis.has_family else "") + VERDICT_LEGEND)
         notes += redeclared(analysis)
     else:
         notes = ["No two cells that are compared have results yet."]
-    return Table(
-        title=f"Differences in {ks or 'pass@k'} {pairs}, in percentage points",
-        header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
-        rows=tuple(
+    shown: list[TableRow] = []
+    for row in rows:
+        label = _label(compared_cells(row), labels, against)
+        shown.append(
             (
-                _label(ComparedCells(new=row.new, old=row.old), labels, against)
-                + (f", pass@{row.k}" if several else ""),
+                f"{label}, pass@{row.k}" if several else label,
                 difference(row.difference, row.low, row.high),
                 ", ".join(points(value) for value in row.by_seed),
                 *map(p_value, (row.p, row.p_holm, row.p_draws)),
                 ColoredCell(text=row.verdict, kind=row.verdict),
             )
-            for row in rows
-        ),
+        )
+    return Table(
+        title=f"Differences in {ks or 'pass@k'} {pairs}, in percentage points",
+        header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
+        rows=tuple(shown),
         notes=tuple(notes),
     )
 
@@ -237,7 +239,7 @@ def _on_paths(analysis: Analysis, column: str, k: int, labels: Mapping[str, str]
     """Pairs at equal pass@1; None where runs have one evaluated checkpoint, and at k = 1."""
     ranges: list[PathRange] = [row for row in analysis.rows("path_ranges") if row.column == column]
     pairs = [ComparedCells(new=reach.new, old=reach.old) for reach in ranges]
-    rows_by_pair = {cells_of(row): row for row in path_rows(analysis, column, pairs, k)}
+    rows_by_pair = {compared_cells(row): row for row in path_rows(analysis, column, pairs, k)}
     shown: list[TableRow] = []
     for pair, reach in zip(pairs, ranges, strict=True):
         row = rows_by_pair.get(pair)

@@ -36,7 +36,7 @@ SEED = "#6f7479"
 """Colour of the ring of a seed."""
 ROW, LOW_ROW, FEW_ROWS = 44, 36, 4
 """Pixels of a comparison, of one among more than FEW_ROWS."""
-BESIDE = 250
+BAND_HEIGHT = 250
 """Pixels of the chart that stands below the differences."""
 
 
@@ -49,7 +49,7 @@ class CompareCharts:
         """picked: the cells that are shown; empty is all. pair: the two that have intervals; None
         is none."""
         self.analysis, self.column, self.pair = analysis, column, pair
-        self.cells, self.styles = analysis.by_cell, charts.styles_of(analysis.by_cell)
+        self.cells, self.styles = analysis.by_cell, charts.styles_by_cell(analysis.by_cell)
         self.front = () if pair is None else (pair.new, pair.old)
         self._picked: dict[str, Any] = {"cell": picked} if picked else {}
 
@@ -73,7 +73,7 @@ class CompareCharts:
     def curves(self) -> Chart:
         """pass@k at every k."""
         data, call = charts.selected_rows(
-            self.analysis, "estimates", ESTIMATES, known=["mean"],
+            self.analysis, "estimates", ESTIMATES, not_null=["mean"],
             column=self.column, is_chosen=True, **self._picked,
         )  # fmt: skip
         traces: list[dict[str, Any]] = []
@@ -85,8 +85,9 @@ class CompareCharts:
             )
             if name in self.front and None not in low:
                 traces.append(charts.band(ks, low, high, style=style, group=label))
-            words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
-            line = self._line_style(name, style) | charts.hover(words)
+            title = charts.label(label)
+            hover_texts = [f"{title}<br>pass@{k}: {value}" for k, value in _estimate_texts(rows)]
+            line = self._line_style(name, style) | charts.hover(hover_texts)
             traces.append(charts.line(ks, mean, name=label, style=style, **line))
         return Chart(
             name="curves",
@@ -109,7 +110,7 @@ class CompareCharts:
         """pass@k over pass@1."""
         first = self.analysis.ks[0]
         data, call = charts.selected_rows(
-            self.analysis, "estimates", ESTIMATES, known=["mean"],
+            self.analysis, "estimates", ESTIMATES, not_null=["mean"],
             column=self.column, is_chosen=True, k=(first, k), **self._picked,
         )  # fmt: skip
         dominated = {
@@ -124,14 +125,16 @@ class CompareCharts:
                 continue
             (x, *across), (y, *up) = map(_percent_with_ends, rows_at)
             label, bars = self.cells[name].label, {"visible": name in self.front}
-            words = [f"pass@{k}: {value}" for at_k in rows_at for k, value in _words(at_k)]
+            hover_texts = []
+            for at_k in rows_at:
+                hover_texts += [f"pass@{k}: {value}" for k, value in _estimate_texts(at_k)]
             traces.append(
                 charts.line(
                     x, y, name=label, style=style, mode="markers",
                     error_x=charts.error(x, *across, color=style.color) | bars,
                     error_y=charts.error(y, *up, color=style.color) | bars,
                     marker=charts.marker(style, hollow=name in dominated) | {"size": 9},
-                    **charts.hover(["<br>".join([charts.label(label), *words])]),
+                    **charts.hover(["<br>".join([charts.label(label), *hover_texts])]),
                 )
             )  # fmt: skip
         return Chart(
@@ -143,7 +146,7 @@ class CompareCharts:
             note="Up and to the right is better."
             + (" Hollow: dominated, see the table." if dominated else ""),
             direct="beside",
-            height=BESIDE,
+            height=BAND_HEIGHT,
         )
 
     def differences(self, rows: Sequence[Comparison], against: str) -> tuple[Chart, ...]:
@@ -167,8 +170,8 @@ class CompareCharts:
         label = f"{self.cells[new].label} against {self.cells[old].label}"
         loss = self.analysis.first_loss_of(self.column, new, old)
         marks = {} if loss is None else {"may lose": loss.low, "loses": loss.high}
-        crossed = {words: k for words, k in marks.items() if k is not None}
-        words = [
+        crossed = {hover_texts: k for hover_texts, k in marks.items() if k is not None}
+        hover_texts = [
             f"k = {k}: {difference(*values)}"
             for k, *values in data.select("k", "difference", "low", "high").iter_rows()
         ]
@@ -177,7 +180,7 @@ class CompareCharts:
                 charts.band(ks, low, high, style=style, group=new),
                 charts.line(
                     ks, mean, name=label, style=style, mode="lines", showlegend=False,
-                    **charts.hover(words),
+                    **charts.hover(hover_texts),
                 ),
             ],
             x="k",
@@ -222,13 +225,13 @@ class CompareCharts:
         traces = [charts.band(levels, below, above, style=self.styles[new], group=label)]
         for name in (old, new):
             steps, x, y = self.analysis.checkpoints_of(self.column, name, k)
-            cell, words = self.cells[name].label, [f"step {step}" for step in steps]
+            cell, hover_texts = self.cells[name].label, [f"step {step}" for step in steps]
             traces.append(
                 charts.line(
                     x, y, name=cell, style=self.styles[name], mode="lines+markers+text",
                     text=_apart(steps, x, y), cliponaxis=False,
                     textposition="top center" if name == new else "bottom center",
-                    **charts.hover([f"{charts.label(cell)}<br>{word}" for word in words]),
+                    **charts.hover([f"{charts.label(cell)}<br>{word}" for word in hover_texts]),
                 )
             )  # fmt: skip
         row = path_rows(self.analysis, self.column, [ComparedCells(new=new, old=old)], k)[0]
@@ -246,13 +249,13 @@ class CompareCharts:
                 f"highest that both reach: {row.verdict}. Points: checkpoints with their steps, "
                 "means over seeds. Shaded: the difference over the range that all seeds reach.",
                 direct="end",
-                height=BESIDE,
+                height=BAND_HEIGHT,
             ),
         )
 
     def _cost(self, k: int, cost: str) -> tuple[pl.DataFrame, str]:
         return charts.selected_rows(
-            self.analysis, "estimates", (*ESTIMATES, cost), joined="cost", known=["mean", cost],
+            self.analysis, "estimates", (*ESTIMATES, cost), joined="cost", not_null=["mean", cost],
             column=self.column, k=k, **self._picked,
         )  # fmt: skip
 
@@ -278,11 +281,12 @@ class CompareCharts:
             mean, low, high = _percent_with_ends(rows)
             ends = charts.error(mean, low, high, color=style.color)
             label = self.cells[name].label
-            words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
+            title = charts.label(label)
+            hover_texts = [f"{title}<br>pass@{k}: {value}" for k, value in _estimate_texts(rows)]
             traces.append(
                 charts.line(
                     rows[cost].to_list(), mean, name=label, style=style,
-                    error_y=ends | {"visible": name in self.front}, **charts.hover(words),
+                    error_y=ends | {"visible": name in self.front}, **charts.hover(hover_texts),
                 )
             )  # fmt: skip
         base = self.analysis.estimate(self.column, "base", k).mean if "base" in self.cells else None
@@ -307,7 +311,7 @@ class CompareCharts:
         )
 
 
-def _words(rows: pl.DataFrame) -> list[tuple[int, str]]:
+def _estimate_texts(rows: pl.DataFrame) -> list[tuple[int, str]]:
     """k and its estimate with the interval, as the table has it."""
     columns = rows.select("k", "mean", "low", "high")
     return [(k, f"{with_interval(*values)}%") for k, *values in columns.iter_rows()]
@@ -318,8 +322,8 @@ def _apart(steps: Sequence[int], x: Sequence[float], y: Sequence[float]) -> list
     last, which has its name in any case."""
     wide, high = (max(values) - min(values) or 1.0 for values in (x, y))
 
-    def is_near(one: int, other: int) -> bool:
-        return abs(x[one] - x[other]) < 0.07 * wide and abs(y[one] - y[other]) < 0.12 * high
+    def is_near(first: int, second: int) -> bool:
+        return abs(x[first] - x[second]) < 0.07 * wide and abs(y[first] - y[second]) < 0.12 * high
 
     last = len(steps) - 1
     kept: list[int] = []
@@ -345,17 +349,17 @@ def _forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against
     """rows: at least one, all at last checkpoints or all at equal pass@1. against: QUESTION, or the
     cell that all others are compared with."""
     data, call = _data(analysis, column, rows, against)
-    drawn = strongest(rows)
+    shown = strongest(rows)
     mean, low, high = (
-        charts.percent([getattr(row, end) for row in drawn])
+        charts.percent([getattr(row, end) for row in shown])
         for end in ("difference", "low", "high")
     )
-    styles, places = charts.styles_of(analysis.by_cell), list(range(len(drawn)))
-    olds, ks = list(dict.fromkeys(row.old for row in drawn)), {row.k for row in drawn}
-    names = [_name(analysis, row, with_k=len(ks) > 1) for row in drawn]
-    against_old = [_against(analysis, row) if len(olds) > 1 else "" for row in drawn]
-    values = [difference(row.difference, row.low, row.high) for row in drawn]
-    seeds = [(place, value) for place, row in enumerate(drawn) for value in row.by_seed]
+    styles, places = charts.styles_by_cell(analysis.by_cell), list(range(len(shown)))
+    olds, ks = list(dict.fromkeys(row.old for row in shown)), {row.k for row in shown}
+    names = [_name(analysis, row, with_k=len(ks) > 1) for row in shown]
+    against_old = [_against(analysis, row) if len(olds) > 1 else "" for row in shown]
+    values = [difference(row.difference, row.low, row.high) for row in shown]
+    seeds = [(place, value) for place, row in enumerate(shown) for value in row.by_seed]
     rings = {
         "type": "scatter",
         "mode": "markers",
@@ -370,23 +374,23 @@ def _forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against
         "mode": "markers",
         "x": mean,
         "y": places,
-        "marker": {"color": [styles[row.new].color for row in drawn], "size": 10},
+        "marker": {"color": [styles[row.new].color for row in shown], "size": 10},
         "error_x": charts.error(mean, low, high),
         "showlegend": False,
         **charts.hover(
             [
                 f"{name} {old}<br>{value}, {row.verdict}"
-                for name, old, value, row in zip(names, against_old, values, drawn, strict=True)
+                for name, old, value, row in zip(names, against_old, values, shown, strict=True)
             ]
         ),
     }
     ticks = [
         f"<b>{name}</b><br>{old}{points(row.difference)} {row.verdict}{_level(row)}"
-        for name, old, row in zip(names, against_old, drawn, strict=True)
+        for name, old, row in zip(names, against_old, shown, strict=True)
     ]
-    title = "Difference in " + (f"pass@{drawn[0].k}" if len(ks) == 1 else "pass@k")
+    title = "Difference in " + (f"pass@{shown[0].k}" if len(ks) == 1 else "pass@k")
     old = f" to {analysis.by_cell[olds[0]].label}" if len(olds) == 1 else ", new minus old"
-    where = ", at equal pass@1" if isinstance(drawn[0], EqualPassAt1) else ""
+    where = ", at equal pass@1" if isinstance(shown[0], EqualPassAt1) else ""
     return Chart(
         name="differences",
         title=title + old + where,
@@ -399,7 +403,7 @@ def _forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against
                 "tickvals": places,
                 "ticktext": ticks,
                 "showgrid": False,
-                "range": [len(drawn) - 0.4, -0.6],
+                "range": [len(shown) - 0.4, -0.6],
             },
         ),
         data=data,
@@ -407,10 +411,10 @@ def _forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against
         note="Bars: 95% intervals. Rings: seeds."
         + (
             ""
-            if len(drawn) == len(rows)
-            else f" The {len(drawn)} of {len(rows)} that say most; all in the table."
+            if len(shown) == len(rows)
+            else f" The {len(shown)} of {len(rows)} that say most; all in the table."
         ),
-        height=62 + (ROW if len(drawn) <= FEW_ROWS else LOW_ROW) * len(drawn),
+        height=62 + (ROW if len(shown) <= FEW_ROWS else LOW_ROW) * len(shown),
     )
 
 

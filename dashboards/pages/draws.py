@@ -17,13 +17,13 @@ import polars as pl
 from dashboards.page import LONGEST_TEXT, Address, Form, Given, Page, choices
 from dashboards.pages import maze
 from dashboards.pages.pairs import in_front
-from dashboards.pages.problems import problem_text, words_of
+from dashboards.pages.problems import problem_summaries, problem_text
 from dashboards.queries import (
     DrawCounts,
     ProblemOutcomes,
-    analysis_of,
     by_gain,
-    checkpoints_of,
+    checkpoints_by_name,
+    load_analysis,
     problem_outcomes,
 )
 from dashboards.text import shortened
@@ -39,7 +39,7 @@ SHOWN = 10
 """Draws of a side on a page."""
 OPEN = 1_200
 """Characters up to which a draw is shown unfolded."""
-ONE_LINE = 60
+ONE_LINE_CHARS = 60
 """Characters up to which it is a row of one line."""
 ALL, FEW = "all", "few"
 ELSEWHERE = ("page", "answer")
@@ -70,7 +70,7 @@ class Side:
     draws: list[dict[str, Any]]
     """Of this page: draw, outcome, extracted, reason, n_tokens, finish_reason, response,
     others (what other graders said), picture (of its walk in a maze), ..."""
-    words: str
+    empty_reason: str
     """Why there is nothing to see; empty where there is."""
 
 
@@ -80,19 +80,19 @@ def build(results: Results, given: Given) -> Page:
     form = Form(results.address, "draws", given)
     benchmark = form.value("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
-    points = checkpoints_of(results)
+    points = checkpoints_by_name(results)
     left, right = _compared_checkpoints(results, fates)
     a = form.named("a", points, left)
     b = form.named("b", points, right)
-    order_words, problems = _problems(results, benchmark, fates, a, b)
+    order_label, problems = _problems(results, benchmark, fates, a, b)
     if not problems:
         return _nothing(results, benchmark)
     problem = form.named("problem", problems, problems[0])
     outcome, finish = form.value("outcome", [ALL, *OUTCOMES]), form.value("finish", FINISHES)
     low, high, searched = form.number("min"), form.number("max"), form.text("text")
     tables = {name: draws(points[name], benchmark, problem) for name in (a, b)}
-    known = {value for table in tables.values() for value in table["answer"].to_list()}
-    answer = form.value("answer", [ALL, *sorted(known)])
+    answers = {value for table in tables.values() for value in table["answer"].to_list()}
+    answer = form.value("answer", [ALL, *sorted(answers)])
     listed = form.value("answers", [FEW, ALL])
     order = form.value("order", ORDERS)
     filters = [] if outcome == ALL else [pl.col("outcome") == outcome]
@@ -105,12 +105,12 @@ def build(results: Results, given: Given) -> Page:
     matching = {name: _ordered(table.filter(*filters), order) for name, table in tables.items()}
     n_pages = max(1, *(-(-len(table) // SHOWN) for table in matching.values()))
     at = int(form.value("page", range(1, n_pages + 1)))
-    words = words_of(results, benchmark)
-    labels = {name: label_of(point) for name, point in points.items()}
+    texts = problem_summaries(results, benchmark)
+    labels = {name: checkpoint_label(point) for name, point in points.items()}
     controls = [
         form.control(
-            "problem", f"Problem, {order_words}",
-            {name: shortened(words.get(name, name), 60) for name in problems},
+            "problem", f"Problem, {order_label}",
+            {name: shortened(texts.get(name, name), 60) for name in problems},
             long=True, forgotten=ELSEWHERE,
         ),
         form.control("a", "Left", labels, long=True, forgotten=ELSEWHERE),
@@ -154,14 +154,14 @@ def build(results: Results, given: Given) -> Page:
 
     return Page(
         address=form.address(),
-        title=f"{benchmark}: {words.get(problem) or f'problem {shortened(problem, 60)}'}",
+        title=f"{benchmark}: {texts.get(problem) or f'problem {shortened(problem, 60)}'}",
         lead=f"{_rates(fates, points[a], points[b], problem)}Problem {shortened(problem, 60)}, "
-        f"{place + 1} of {len(problems)}, {order_words}.",
+        f"{place + 1} of {len(problems)}, {order_label}.",
         controls=choices(elsewhere.control("benchmark", "Benchmark"), *controls, *filtering),
         context={
             "n_places": len(choices(elsewhere.control("benchmark", "Benchmark"), *controls)),
             "bars": bars,
-            "one_line": ONE_LINE,
+            "one_line": ONE_LINE_CHARS,
             "sides": sides,
             "prompt": text.prompt,
             "is_said": bool(text.right),
@@ -226,8 +226,8 @@ def _rates(
     if isnan(old) or isnan(new):
         return ""
     return (
-        f"{label_of(right)} solves it in {percent(new)}% of its draws, {label_of(left)} in "
-        f"{percent(old)}%. "
+        f"{checkpoint_label(right)} solves it in {percent(new)}% of its draws, "
+        f"{checkpoint_label(left)} in {percent(old)}%. "
     )
 
 
@@ -272,17 +272,19 @@ def _side(
         row["extracted"] = word(row["extracted"])
         row["others"] = others.filter(draw=row["draw"]).to_dicts()
         row["picture"] = maze.picture(grid, row["response"]) if grid else ""
-    drawn = None if counts is None else counts.n_drawn
-    stop = drawn if drawn is not None and drawn < len(table) else None
+    n_drawn = None if counts is None else counts.n_drawn
+    stop = n_drawn if n_drawn is not None and n_drawn < len(table) else None
     return Side(
         checkpoint=checkpoint,
-        name=label_of(checkpoint),
+        name=checkpoint_label(checkpoint),
         total=len(table),
         counted=counted(counts, len(table), stop),
         stop=stop,
         matching=n_matching,
         draws=rows,
-        words="" if len(table) else "No draws of this problem are stored for this point yet.",
+        empty_reason=""
+        if len(table)
+        else "No draws of this problem are stored for this point yet.",
     )
 
 
@@ -328,20 +330,20 @@ def _distribution(
     ordered = sorted(counts, key=lambda key: (key[1] != "correct", -sum(counts[key]), key))
     listed = ordered if every else list(_few(ordered))
     longest = max((max(counts[key]) for key in listed), default=1)
-    return Distribution(
-        rows=tuple(
+    rows = []
+    for text, outcome in listed:
+        n_left, n_right = counts[text, outcome]
+        rows.append(
             Bars(
                 text=shortened(text, 40),
                 outcome=outcome,
-                counts=(counts[text, outcome][0], counts[text, outcome][1]),
-                widths=(
-                    round(100 * counts[text, outcome][0] / longest, 1),
-                    round(100 * counts[text, outcome][1] / longest, 1),
-                ),
+                counts=(n_left, n_right),
+                widths=(round(100 * n_left / longest, 1), round(100 * n_right / longest, 1)),
                 href=form.address("page", answer=text).href,
             )
-            for text, outcome in listed
-        ),
+        )
+    return Distribution(
+        rows=tuple(rows),
         distinct=(sum(a > 0 for a, _ in counts.values()), sum(b > 0 for _, b in counts.values())),
         n_more=len(ordered) - len(listed),
     )
@@ -360,19 +362,19 @@ def counted(counts: DrawCounts | None, total: int, stop: int | None) -> str:
     """How many draws there are and count, in words. total: stored ones."""
     if counts is None or not total:
         return f"{total} draws"
-    words = f"{counts.n_correct} of {counts.n_scored} judged draws correct"
+    text = f"{counts.n_correct} of {counts.n_scored} judged draws correct"
     not_judged = (total if stop is None else stop) - counts.n_scored
     if counts.n_drawn is None:
-        return f"{words}; the next run of the sweep makes more, which its judgements ask for"
+        return f"{text}; the next run of the sweep makes more, which its judgements ask for"
     if not_judged > 0:
-        words += f", {not_judged} not judged"
-    return words if stop is None else f"{words}; stopped after {stop} of {total} stored draws"
+        text += f", {not_judged} not judged"
+    return text if stop is None else f"{text}; stopped after {stop} of {total} stored draws"
 
 
 def _compared_checkpoints(results: Results, fates: ProblemOutcomes | None) -> tuple[str, str]:
     """What the page of draws opens on: the two cells that say most of the sweep's question, or a
     base model and the first run, of a seed that both have. fates: None without an analysis."""
-    pair = None if fates is None else in_front(analysis_of(results))
+    pair = None if fates is None else in_front(load_analysis(results))
     points = {
         (checkpoint.label, checkpoint.seed): checkpoint.name for checkpoint in results.checkpoints
     }
@@ -387,7 +389,7 @@ def _compared_checkpoints(results: Results, fates: ProblemOutcomes | None) -> tu
     return every[0], every[-1]
 
 
-def label_of(checkpoint: EvaluatedCheckpoint) -> str:
+def checkpoint_label(checkpoint: EvaluatedCheckpoint) -> str:
     """e.g. `GRPO N=8, seed 11`; without a seed the label alone."""
     row = make_cell(
         checkpoint.cell,
@@ -408,12 +410,12 @@ def draws_link(
     **more: str,
 ) -> str:
     """The page of a problem's draws: the base model of a checkpoint's seed beside it."""
-    base = _bases_of(results).get(checkpoint.seed, results.checkpoints[0].name)
+    base = _base_names(results).get(checkpoint.seed, results.checkpoints[0].name)
     chosen = {"problem": problem, "a": base, "b": checkpoint.name, **more}
     return _draws_address(results, benchmark, **chosen).href
 
 
-def _bases_of(results: Results) -> dict[int | None, str]:
+def _base_names(results: Results) -> dict[int | None, str]:
     """Names of the base models by seed."""
     return {
         checkpoint.seed: checkpoint.name
@@ -437,7 +439,7 @@ def draws_clicks(
     checkpoints: Sequence[EvaluatedCheckpoint],
 ) -> dict[str, Any]:
     """Chart.clicks of a heat map with a row a problem and a column a checkpoint."""
-    bases = _bases_of(results)
+    bases = _base_names(results)
     pairs = [
         [bases.get(checkpoint.seed, checkpoint.name), checkpoint.name] for checkpoint in checkpoints
     ]
@@ -468,13 +470,13 @@ def draws(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.D
     empty = pl.LazyFrame(schema=dict(DRAWS) | {name: GRADES[name] for name in JUDGED})
     if not paths.draws.exists():
         return with_answers(empty.collect())
-    of_problem = pl.col("problem_id") == problem
-    problem_draws = scan_table(paths.draws, DRAWS).filter(of_problem)
+    is_problem = pl.col("problem_id") == problem
+    problem_draws = scan_table(paths.draws, DRAWS).filter(is_problem)
     version = grades_version(checkpoint, benchmark)
     grades, files = empty.select("draw", *JUDGED), [paths.draws]
     if version is not None:
         files.append(paths.grades(version))
-        grades = scan_table(files[-1], GRADES).filter(of_problem).select("draw", *JUDGED)
+        grades = scan_table(files[-1], GRADES).filter(is_problem).select("draw", *JUDGED)
     with reading(*files):
         return with_answers(
             problem_draws.join(grades, on="draw", how="left").sort("draw").collect()

@@ -17,10 +17,15 @@ import polars as pl
 
 from dashboards import charts
 from dashboards.page import Chart, ColoredCell, Form, Given, Page, choices
-from dashboards.pages.draws import draws_clicks, draws_link, label_of
+from dashboards.pages.draws import checkpoint_label, draws_clicks, draws_link
 from dashboards.pages.pairs import in_front
-from dashboards.pages.problems import words_of
-from dashboards.queries import ProblemOutcomes, analysis_of, problem_outcomes, solutions_lost_of
+from dashboards.pages.problems import problem_summaries
+from dashboards.queries import (
+    ProblemOutcomes,
+    count_lost_solutions,
+    load_analysis,
+    problem_outcomes,
+)
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.coverage import OUTCOMES, by_point, least_rate
@@ -72,19 +77,19 @@ def build(results: Results, given: Given) -> Page:
     at = int(form.value("page", range(1, n_pages + 1)))
     before = (at - 1) * ROWS
     drawing = ForgettingCharts(
-        analysis_of(results),
+        load_analysis(results),
         benchmark=benchmark,
         k=k,
         fates=fates,
         seed=None if seed == ALL else int(seed),
-        words=words_of(results, benchmark),
-        solutions=solutions_lost_of(results, benchmark, k),
+        summaries=problem_summaries(results, benchmark),
+        solutions=count_lost_solutions(results, benchmark, k),
     )
     columns = fates.order(order)
     return Page(
         address=form.address(),
         title=f"{benchmark}: which problems were forgotten",
-        lead=_lost_in_words(analysis_of(results), benchmark, k)
+        lead=_loss_sentence(load_analysis(results), benchmark, k)
         or f"No cell has results beside those of its base models on {benchmark}.",
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["page"]),
@@ -106,15 +111,15 @@ def build(results: Results, given: Given) -> Page:
     )
 
 
-def _lost_in_words(analysis: Analysis, column: str, k: int) -> str:
+def _loss_sentence(analysis: Analysis, column: str, k: int) -> str:
     """How many problems the two cells in front lost, or without a question the two that lost most
     and least; empty where no cell can be compared with its base models."""
     rows = [row for cell in analysis.by_cell if (row := analysis.covered(column, cell, k))]
     if not rows:
         return ""
     pair = in_front(analysis)
-    asked = [] if pair is None else [row for row in rows if row.cell in (pair.old, pair.new)]
-    named = sorted(asked or rows, key=lambda row: -row.lost)
+    declared = [] if pair is None else [row for row in rows if row.cell in (pair.old, pair.new)]
+    named = sorted(declared or rows, key=lambda row: -row.lost)
     named = list(dict.fromkeys((named[0], named[-1])))
     first, *others = (f"{analysis.by_cell[row.cell].label} lost {row.lost:.0f}" for row in named)
     return ", ".join([f"{first} of {named[0].n_problems} problems", *others]) + "."
@@ -131,12 +136,12 @@ class ForgettingCharts:
         k: int,
         fates: ProblemOutcomes,
         seed: int | None,
-        words: Mapping[str, str],
+        summaries: Mapping[str, str],
         solutions: Mapping[tuple[str, int | None, str], tuple[int, int]],
     ) -> None:
-        """seed: None is all. words: what problems ask, of those that can be read. solutions: as
-        queries.solutions_lost_of has them."""
-        self.words, self.solutions = words, solutions
+        """seed: None is all. summaries: what problems ask, of those that can be read. solutions:
+        as queries.count_lost_solutions has them."""
+        self.summaries, self.solutions = summaries, solutions
         self.analysis, self.results = analysis, analysis.results
         self.benchmark, self.k, self.fates, self.seed = benchmark, k, fates, seed
         self.rows = [
@@ -157,9 +162,9 @@ class ForgettingCharts:
             "type": "heatmap",
             "z": _without(unknown, charts.rate_steps(rates)),
             "customdata": _without(unknown, np.round(100 * rates, 2)),
-            "x": [charts.label(label_of(point)) for point in self.checkpoints],
+            "x": [charts.label(checkpoint_label(point)) for point in self.checkpoints],
             "y": [
-                charts.label(f"{i}. {self.words.get(name, name)}")
+                charts.label(f"{i}. {self.summaries.get(name, name)}")
                 for i, name in enumerate(problems, 1)
             ],
             "colorscale": charts.rate_scale(),
@@ -187,7 +192,7 @@ class ForgettingCharts:
                 xaxis={
                     "type": "category",
                     "tickvals": middles,
-                    "ticktext": [charts.label(words).replace(" ", "<br>") for words, _ in groups],
+                    "ticktext": [charts.label(label).replace(" ", "<br>") for label, _ in groups],
                     "tickangle": 0,
                 },
                 shapes=gaps,
@@ -213,7 +218,7 @@ class ForgettingCharts:
     def _groups(self) -> list[tuple[str, int]]:
         """Cells in words, with how many of their points are shown."""
         alike = groupby(self.checkpoints, key=lambda checkpoint: checkpoint.label)
-        return [(self.analysis.by_cell[name].label, len(list(of_cell))) for name, of_cell in alike]
+        return [(self.analysis.by_cell[name].label, len(list(members))) for name, members in alike]
 
     def table(self, columns: Sequence[int], before: int) -> Table:
         """Some problems with a link in every cell."""
@@ -223,8 +228,8 @@ class ForgettingCharts:
         firsts = set(accumulate((n for _, n in groups), initial=0))
         for number, column in enumerate(columns, before + 1):
             problem, lost = self.fates.problems[column], self.fates.means["lost"][column]
-            words = shortened(self.words.get(problem, problem), 40)
-            cells: list[str | ColoredCell] = [str(number), ColoredCell(text=words, title=problem)]
+            text = shortened(self.summaries.get(problem, problem), 40)
+            cells: list[str | ColoredCell] = [str(number), ColoredCell(text=text, title=problem)]
             cells.append("-" if lost is None else f"{100 * lost:.0f}%")
             for at, checkpoint in enumerate(self.checkpoints):
                 rate = float(rates[at, column])
@@ -342,17 +347,19 @@ class ForgettingCharts:
         fewer = Counter(
             (cell, seed) for (cell, seed, _), (lost, _) in self.solutions.items() if lost
         )
+        header = ["point", *OUTCOMES]
+        if self.solutions:
+            header.append(FEWER[1])
+        rows = []
+        for cell, seed, *values in by_point(self.data).iter_rows():
+            row = [names[cell, seed], *(f"{value:.1f}" for value in values)]
+            if self.solutions:
+                row.append(str(fewer[cell, seed]))
+            rows.append(tuple(row))
         return Table(
             title="Expected numbers of problems, by point",
-            header=("point", *OUTCOMES, *([FEWER[1]] if self.solutions else [])),
-            rows=tuple(
-                (
-                    names[cell, seed],
-                    *(f"{value:.1f}" for value in values),
-                    *([str(fewer[cell, seed])] if self.solutions else []),
-                )
-                for cell, seed, *values in by_point(self.data).iter_rows()
-            ),
+            header=tuple(header),
+            rows=tuple(rows),
             notes=(
                 "A solution is lost that was more likely than not within the base model's reach "
                 "and no longer is; it is counted, not expected.",

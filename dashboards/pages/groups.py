@@ -55,7 +55,7 @@ class GroupsEntry:
 
     name: str
     href: str
-    words: str = ""
+    sentence: str = ""
     trouble: str = ""
     """Why its file cannot be read; empty where it can."""
 
@@ -68,28 +68,28 @@ def href(name: str) -> str:
 def groups_entry(root: Path, name: str) -> GroupsEntry:
     """What the first page says of a summary; what cannot be read is said instead."""
     try:
-        of = load_groups(name, root=root)
+        summary = load_groups(name, root=root)
     except (OSError, ValueError) as error:
         return GroupsEntry(name=name, href=href(name), trouble=str(error))
-    total = of.total
+    total = summary.total
     return GroupsEntry(
         name=name,
         href=href(name),
-        words=f"{tables.heading(of)}; all wrong {total.all_wrong / total.n_groups:.1%}, all right "
-        f"{total.all_right / total.n_groups:.1%}",
+        sentence=f"{tables.heading(summary)}; all wrong {total.all_wrong / total.n_groups:.1%}, "
+        f"all right {total.all_right / total.n_groups:.1%}",
     )
 
 
 def build(root: Path, name: str) -> GroupsPage:
     """The page; raises as `load_groups`."""
-    of = load_groups(name, root=root)
-    steps = (tables.by_step(of),) if len(of.steps) > 1 else ()
+    summary = load_groups(name, root=root)
+    steps = (tables.by_step(summary),) if len(summary.steps) > 1 else ()
     return GroupsPage(
         name=name,
-        title=tables.heading(of),
-        lead=" ".join([*tables.summary_sentences(of), *tables.against_dump(of)]),
-        charts=tuple(_charts(of, name)),
-        tables=(tables.gradients(of), tables.outcomes(of.total), *steps),
+        title=tables.heading(summary),
+        lead=" ".join([*tables.summary_sentences(summary), *tables.against_dump(summary)]),
+        charts=tuple(_charts(summary, name)),
+        tables=(tables.gradients(summary), tables.outcomes(summary.total), *steps),
     )
 
 
@@ -99,21 +99,21 @@ def _charts(summary: RolloutSummary, name: str) -> Iterator[Chart]:
     names = ["groups of the dump", *methods]
     traces = []
     for place, bin_name in enumerate(summary.bins):
-        of_bin = rows.filter(pl.col("share").is_not_null(), success_rate=bin_name)
-        shares = [summary.in_bins[place] / summary.total.n_groups, *of_bin["share"].to_list()]
-        words = charts.label(bin_name)
+        bin_rows = rows.filter(pl.col("share").is_not_null(), success_rate=bin_name)
+        shares = [summary.in_bins[place] / summary.total.n_groups, *bin_rows["share"].to_list()]
+        label = charts.label(bin_name)
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": words,
+                "name": label,
                 "y": names,
                 "x": charts.percent(shares),
                 "marker": {"color": SUCCESS_RATES[place]},
             }
             | charts.hover(
                 [
-                    f"{name}: {share:.1%} on {words}"
+                    f"{name}: {share:.1%} on {label}"
                     for name, share in zip(names, shares, strict=True)
                 ]
             )
@@ -140,12 +140,12 @@ def _charts(summary: RolloutSummary, name: str) -> Iterator[Chart]:
                     {
                         "type": "scatter",
                         "mode": "lines",
-                        "name": words,
+                        "name": label,
                         "x": steps["step"].to_list(),
                         "y": charts.percent(steps[column].to_list()),
                         "line": {"color": color, "dash": dash, "width": 2},
                     }
-                    for column, (words, color, dash) in LINES.items()
+                    for column, (label, color, dash) in LINES.items()
                 ],
                 x="step",
                 y="groups (%)",

@@ -39,14 +39,14 @@ def picture(target: str, response: str | None = None) -> Markup:
         Markup('<circle class="start" cx="{}" cy="{}" r=".36"/>').format(*_middle(maze.start)),
         Markup('<circle class="goal" cx="{}" cy="{}" r=".36"/>').format(*_middle(maze.goal)),
     ]
-    words = f"A maze of {size} by {size}; its path has {len(maze.moves)} moves."
+    caption = f"A maze of {size} by {size}; its path has {len(maze.moves)} moves."
     if response is not None:
-        drawn, words = _walk(maze, path, response)
-        parts += drawn
+        lines, caption = _walk(maze, path, response)
+        parts += lines
     return Markup(
         '<figure class="maze"><svg viewBox="0 0 {0} {0}" role="img" aria-label="{1}">{2}</svg>'
         "<figcaption>{1}</figcaption></figure>"
-    ).format(size, words, Markup("").join(parts))
+    ).format(size, caption, Markup("").join(parts))
 
 
 def _walk(maze: Maze, path: list[Place], response: str) -> tuple[list[Markup], str]:
@@ -57,11 +57,11 @@ def _walk(maze: Maze, path: list[Place], response: str) -> tuple[list[Markup], s
         walk = walk[: walk.index(maze.goal) + 1]
     n_right = sum(1 for _ in _alike(walk, path))
     right, wrong = walk[:n_right], walk[n_right - 1 :]
-    drawn = [_line("right", right)]
+    lines = [_line("right", right)]
     if len(wrong) > 1:
-        drawn.append(_line("wrong", wrong))
+        lines.append(_line("wrong", wrong))
         at = _middle(right[-1])
-        drawn.append(Markup('<circle class="turn" cx="{}" cy="{}" r=".42"/>').format(*at))
+        lines.append(Markup('<circle class="turn" cx="{}" cy="{}" r=".42"/>').format(*at))
         turn = f"wrong turn after {n_right - 1} of {len(path) - 1} moves"
     else:
         turn = f"no wrong turn in {n_right - 1} of {len(path) - 1} moves"
@@ -70,24 +70,24 @@ def _walk(maze: Maze, path: list[Place], response: str) -> tuple[list[Markup], s
     elif not maze.is_open(walk[-1]):
         x, y = _middle(walk[-1])
         cross = Markup('<path class="hit" d="M{0} {1}l.6 .6m0 -.6l-.6 .6"/>')
-        drawn.append(cross.format(round(x - 0.3, 1), round(y - 0.3, 1)))
+        lines.append(cross.format(round(x - 0.3, 1), round(y - 0.3, 1)))
         end = f"move {len(walk) - 1} meets a wall"
     else:
         end = f"not drawn further than {MOST} moves" if is_cut else "ends before the goal"
-    return drawn, f"{turn[0].upper()}{turn[1:]}; {end}."
+    return lines, f"{turn[0].upper()}{turn[1:]}; {end}."
 
 
 def _moves(response: str) -> tuple[str, bool]:
     """The moves before the end or the first that is none, and whether there are more than MOST."""
     answer = response.partition(DONE)[0][: MOST + 1]
-    known = next((i for i, letter in enumerate(answer) if letter not in MOVES), len(answer))
-    return answer[: min(known, MOST)], known > MOST
+    n_valid = next((i for i, letter in enumerate(answer) if letter not in MOVES), len(answer))
+    return answer[: min(n_valid, MOST)], n_valid > MOST
 
 
 def _alike(walk: list[Place], path: list[Place]) -> Iterable[Place]:
     """The places up to which a walk follows the path."""
-    for place, wanted in zip(walk, path, strict=False):
-        if place != wanted:
+    for place, expected in zip(walk, path, strict=False):
+        if place != expected:
             return
         yield place
 

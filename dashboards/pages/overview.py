@@ -13,8 +13,8 @@ from polars.exceptions import PolarsError
 from dashboards import charts
 from dashboards.page import Address
 from dashboards.pages.pairs import in_front
-from dashboards.pages.sweep import counts_of
-from dashboards.queries import analysis_of, checked, failures_of, is_analysed, newest_result
+from dashboards.pages.sweep import count_runs
+from dashboards.queries import checked, describe_failures, is_analysed, load_analysis, newest_result
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.analysis.results import load_results, together
@@ -58,7 +58,7 @@ class SweepEntry:
     newest: datetime | None = None
     """When its newest result came, in UTC."""
     curves: tuple[Curve, ...] = ()
-    curve_words: str = ""
+    curve_caption: str = ""
     """What the small curve shows."""
     trouble: str = ""
     """Why its files cannot be read; empty where they can."""
@@ -73,12 +73,12 @@ class SweepEntry:
 
 def entry(run: RunPaths) -> SweepEntry:
     """What the first page says of a run; what cannot be read is said instead."""
-    name = name_of(run)
+    name = run_title(run)
     sweep, compare = (Address(run=run, view=view).href for view in ("sweep", "compare"))
     try:
         results = checked(load_results(run))
-        runs, states = counts_of(results)
-        analysis = analysis_of(results) if is_analysed(run) else None
+        runs, states = count_runs(results)
+        analysis = load_analysis(results) if is_analysed(run) else None
         question, *sentences = answer(analysis) if analysis else [results.question]
         pair = in_front(analysis) if analysis else None
         front = () if pair is None else (pair.new, pair.old)
@@ -90,10 +90,10 @@ def entry(run: RunPaths) -> SweepEntry:
             answer=tuple(sentences),
             runs=runs,
             states={str(state): count for state, count in states.items()},
-            failures=failures_of(results) if "failed" in states else (),
+            failures=describe_failures(results) if "failed" in states else (),
             newest=newest_result(results),
             curves=_curves(analysis, front) if analysis else (),
-            curve_words=_curve_words(analysis, front) if analysis else "",
+            curve_caption=_curve_caption(analysis, front) if analysis else "",
         )
     except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
         return SweepEntry(
@@ -108,7 +108,7 @@ class EvaluationEntry:
     name: str
     href: str | None
     """Its page of single answers; None where its files cannot be read."""
-    words: tuple[str, ...] = ()
+    estimates: tuple[str, ...] = ()
     """pass@k at both ends, a benchmark each."""
     trouble: str = ""
     """Why its files cannot be read; empty where they can."""
@@ -119,11 +119,11 @@ def evaluation_entry(root: Path, name: str) -> EvaluationEntry:
     try:
         results = together(root, [name])
         href = Address(run=results.address, view="draws").href
-        words = tuple(
+        estimates = tuple(
             _ends(checkpoint_estimates(results.checkpoints[0], benchmark), benchmark)
             for benchmark in results.benchmarks
         )
-        return EvaluationEntry(name=name, href=href, words=words)
+        return EvaluationEntry(name=name, href=href, estimates=estimates)
     except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
         return EvaluationEntry(name=name, href=None, trouble=str(error))
 
@@ -137,7 +137,7 @@ def _ends(rows: Sequence[CheckpointEstimate], benchmark: str) -> str:
     return f"{benchmark}: {', '.join(shown) or 'no results'}"
 
 
-def name_of(run: RunPaths) -> str:
+def run_title(run: RunPaths) -> str:
     """A run in words."""
     if run.sweep == EVALUATIONS:
         first, *others = run.experiment.split("+")
@@ -145,7 +145,7 @@ def name_of(run: RunPaths) -> str:
     return f"{run.sweep} / {run.experiment} / {run.version}"
 
 
-def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:
+def _curve_caption(analysis: Analysis, front: tuple[str, ...]) -> str:
     named = " and ".join(analysis.by_cell[name].label for name in front)
     ks = f"k = {analysis.ks[0]} to {analysis.ks[-1]}"
     unscored = most_unscored(analysis.estimates_on(analysis.columns[0]))
@@ -155,17 +155,18 @@ def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:
 
 def _curves(analysis: Analysis, front: tuple[str, ...]) -> tuple[Curve, ...]:
     """Between 0 and 1 from the bottom to the top, those in front last."""
-    styles = charts.styles_of(analysis.by_cell)
+    styles = charts.styles_by_cell(analysis.by_cell)
     widest = math.log(analysis.ks[-1] / analysis.ks[0]) or 1.0
     curves = []
     for name in sorted(analysis.by_cell, key=lambda name: name in front):
-        known = [row for row in analysis.over_k(analysis.columns[0], name) if row.mean is not None]
+        rows = analysis.over_k(analysis.columns[0], name)
+        estimates = [row for row in rows if row.mean is not None]
         points = [
             (
                 EDGE + (WIDTH - 2 * EDGE) * math.log(row.k / analysis.ks[0]) / widest,
                 EDGE + (HEIGHT - 2 * EDGE) * (1 - (row.mean or 0.0)),
             )
-            for row in known
+            for row in estimates
         ]
         curves.append(
             Curve(

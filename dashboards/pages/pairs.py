@@ -28,7 +28,7 @@ class ComparedCells:
     old: str
 
 
-def cells_of(row: Comparison) -> ComparedCells:
+def compared_cells(row: Comparison) -> ComparedCells:
     """The two that a row compares."""
     return ComparedCells(new=row.new, old=row.old)
 
@@ -42,7 +42,7 @@ def _declared(analysis: Analysis) -> list[ComparedCells]:
     return [ComparedCells(new=new, old=old) for new, old in dict.fromkeys(pairs)]
 
 
-def pairs_of(analysis: Analysis, against: str) -> list[ComparedCells]:
+def list_pairs(analysis: Analysis, against: str) -> list[ComparedCells]:
     """Those of the question, or every other cell with one."""
     if against == QUESTION:
         return _declared(analysis)
@@ -56,7 +56,7 @@ def named(pairs: Sequence[ComparedCells], against: str) -> dict[str, ComparedCel
     return {pair.new: pair for pair in pairs}
 
 
-def rows_of(
+def last_rows(
     analysis: Analysis, column: str, pairs: Sequence[ComparedCells], ks: Sequence[int]
 ) -> list[Comparison]:
     """The pairs at their last checkpoints, at the last k, then at those before it; pairs without a
@@ -73,13 +73,13 @@ def path_rows(
     """The pairs at the highest pass@1 that both reach; pairs whose ranges of pass@1 do not meet are
     left out, and at k = 1 there is none."""
     rows: Sequence[EqualPassAt1] = analysis.rows("equal_pass_at_1")
-    by_pair = {cells_of(row): row for row in rows if (row.column, row.k) == (column, k)}
+    by_pair = {compared_cells(row): row for row in rows if (row.column, row.k) == (column, k)}
     return [by_pair[pair] for pair in pairs if pair in by_pair]
 
 
 def strongest_pair(rows: Sequence[Comparison]) -> ComparedCells | None:
     """The pair that says most: the strongest verdict, then the largest difference."""
-    return cells_of(min(rows, key=_weight)) if rows else None
+    return compared_cells(min(rows, key=_weight)) if rows else None
 
 
 def strongest(rows: Sequence[Comparison]) -> list[Comparison]:
@@ -100,4 +100,4 @@ def in_front(analysis: Analysis) -> ComparedCells | None:
     where nothing can be compared yet."""
     column, k, pairs = analysis.columns[0], analysis.ks[-1], _declared(analysis)
     on_paths = path_rows(analysis, column, pairs, k) if analysis.at_equal_pass_at_1 else []
-    return strongest_pair(on_paths or rows_of(analysis, column, pairs, [k]))
+    return strongest_pair(on_paths or last_rows(analysis, column, pairs, [k]))

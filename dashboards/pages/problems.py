@@ -18,7 +18,7 @@ from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
-LONGEST_WORDS = 70
+MAX_SUMMARY_CHARS = 70
 """Characters of a problem in words."""
 
 
@@ -27,7 +27,7 @@ class ProblemText(NamedTuple):
 
     prompt: str
     gold: str
-    words: str
+    summary: str
     """In short, e.g. `reach 24 from 3, 2, 5, 6`."""
     right: str = ""
     """What is right in the words of the task that made the problem; empty where none did."""
@@ -56,13 +56,13 @@ def _published(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, ProblemT
             for key, prompt, gold in rows.select("problem_id", "prompt", "answer").iter_rows()
         }
     task = from_dict(TaskSpec, spec.task)
-    of_task = registry.entry("tasks", task.name)
+    task_entry = registry.entry("tasks", task.name)
     return {
         problem.problem_id: ProblemText(
             problem.prompt,
             problem.target,
-            _first_line(of_task.in_words(problem)),
-            of_task.target_in_words(problem),
+            _first_line(task_entry.in_words(problem)),
+            task_entry.target_in_words(problem),
         )
         for problem in load_problems(benchmark, spec.task, None)
     }
@@ -70,7 +70,7 @@ def _published(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, ProblemT
 
 def _first_line(prompt: str) -> str:
     lines = prompt.strip().splitlines()
-    return shortened(lines[0], LONGEST_WORDS) if lines else ""
+    return shortened(lines[0], MAX_SUMMARY_CHARS) if lines else ""
 
 
 def problem_text(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> ProblemText:
@@ -78,9 +78,9 @@ def problem_text(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) 
     return _problem_texts(checkpoint, benchmark).get(problem, ProblemText("", "", ""))
 
 
-def words_of(results: Results, benchmark: str) -> dict[str, str]:
+def problem_summaries(results: Results, benchmark: str) -> dict[str, str]:
     """What each problem asks in words, of those that can be read."""
     if not results.checkpoints:
         return {}
     texts = _problem_texts(results.checkpoints[0], benchmark)
-    return {problem: text.words for problem, text in texts.items() if text.words}
+    return {problem: text.summary for problem, text in texts.items() if text.summary}

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from dashboards.page import Form, Given, Page, choices
-from dashboards.pages.draws import label_of
+from dashboards.pages.draws import checkpoint_label
 from dashboards.text import shortened
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.documents.table import percent
@@ -41,11 +41,11 @@ def build(loaded: Results, given: Given) -> Page:
     shown = groups[group]
     return Page(
         address=form.address(),
-        title=f"Step {step} of {label_of(runs[run])}",
+        title=f"Step {step} of {checkpoint_label(runs[run])}",
         lead=_lead(shown),
         controls=choices(
             form.control(
-                "run", "Run", {name: label_of(runs[name]) for name in runs},
+                "run", "Run", {name: checkpoint_label(runs[name]) for name in runs},
                 long=True, forgotten=NEXT,
             ),
             form.control("step", "Step", long=len(steps) > 12, forgotten=["group"]),
@@ -67,11 +67,11 @@ def _nothing(form: Form) -> Page:
     )
 
 
-def _groups(of_step: pl.DataFrame) -> dict[str, dict[str, Any]]:
+def _groups(step_rows: pl.DataFrame) -> dict[str, dict[str, Any]]:
     """What the page shows of every stored group of a step, by its number: prompt, label, share of
     the gradient (None where the step has none), rollouts, the largest advantages first."""
     groups = {}
-    for (number,), rows in of_step.group_by("group", maintain_order=True):
+    for (number,), rows in step_rows.group_by("group", maintain_order=True):
         shares = rows["gradient_share"]
         share = None if shares.is_null().any() else float(shares.sum())
         n_correct = rows.filter(outcome="correct").height

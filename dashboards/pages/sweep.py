@@ -19,7 +19,7 @@ import polars as pl
 from dashboards import charts
 from dashboards.page import Chart, ColoredCell, Form, Given, Page, choices
 from dashboards.pages.compare import results_table
-from dashboards.queries import FileState, analysis_of, remembered, stages_of, stamp
+from dashboards.queries import FileState, load_analysis, remembered, stage_statuses, stamp
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import frame_key
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
@@ -82,7 +82,7 @@ def build(loaded: Results, given: Given) -> Page:
             "grids": _grids(cells_of(results), values, measures[show]),
             "warnings": _warnings(status),
             "points": _points(results, status),
-            "cost": _cost_words(status),
+            "cost": _cost_rows(status),
         },
         refresh_seconds=REFRESH_SECONDS if status.running else None,
     )
@@ -97,7 +97,7 @@ def shows(results: SweepResults) -> dict[str, str]:
 
 def _results(results: SweepResults, column: str, ks: Sequence[int]) -> Table:
     """pass@k of every cell that has results."""
-    analysis = analysis_of(results)
+    analysis = load_analysis(results)
     cells = [name for name in analysis.by_cell if analysis.estimate(column, name, ks[-1]).seeds]
     return results_table(analysis, column, cells, dict.fromkeys(ks))
 
@@ -108,7 +108,7 @@ def _values(
     """What a cell of the grid shows, by cell."""
     ids = {name: [p.point_id for p in points] for name, points in _by_cell(results).items()}
     if show.startswith("pass"):
-        analysis, k = analysis_of(results), int(show.removeprefix("pass"))
+        analysis, k = load_analysis(results), int(show.removeprefix("pass"))
         return {name: _estimate(analysis.estimate(column, name, k)) for name in ids}
     if show == "cost":
         costs = {name: sum(status.costs[p].cpu for p in points) for name, points in ids.items()}
@@ -144,11 +144,11 @@ def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> CellVa
         t.state == "done" and e.state == "done" for t, e in zip(training, evaluation, strict=True)
     )
     parts = [_done(stage) for stage in (*training, *evaluation)]
-    words = f"{done} of {len(training)} done"
+    text = f"{done} of {len(training)} done"
     for state in ("running", "failed", "damaged", "stopped"):
         n = sum(stage.state == state for stage in (*training, *evaluation))
-        words += f", {n} {state}" if n else ""
-    return sum(parts) / len(parts), words
+        text += f", {n} {state}" if n else ""
+    return sum(parts) / len(parts), text
 
 
 def _done(stage: StageStatus) -> float:
@@ -168,16 +168,10 @@ def _grids(
         gammas = sorted({cell.focal_gamma for cell in line_cells})
         sizes = sorted({cell.group_size for cell in line_cells})
         cell = line_cells[0].unweighted
-        rows: list[TableRow] = [
-            (
-                f"gamma = {gamma:g}",
-                *(
-                    _shade(values, replace(cell, group_size=n, focal_gamma=gamma).name)
-                    for n in sizes
-                ),
-            )
-            for gamma in gammas
-        ]
+        rows: list[TableRow] = []
+        for gamma in gammas:
+            names = [replace(cell, group_size=n, focal_gamma=gamma).name for n in sizes]
+            rows.append((f"gamma = {gamma:g}", *(_shade(values, name) for name in names)))
         title = f"{cell.method}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
         grids.append(Table(title=title, header=header, rows=tuple(rows)))
@@ -188,9 +182,9 @@ def _grids(
 def _shade(values: Mapping[str, CellValue], name: str) -> ColoredCell:
     if name not in values:
         return ColoredCell(text="", title="not in the grid", kind="absent")
-    value, words = values[name]
-    bad = next((state for state in ("failed", "damaged") if state in words), "")
-    return ColoredCell(text=words, level=_level(value), title=name, kind=bad)
+    value, text = values[name]
+    bad = next((state for state in ("failed", "damaged") if state in text), "")
+    return ColoredCell(text=text, level=_level(value), title=name, kind=bad)
 
 
 def _level(value: float | None) -> int | None:
@@ -221,8 +215,8 @@ def _points(results: SweepResults, status: SweepProgress) -> Table:
         )
     for stage in status.others:
         if stage.state not in QUIET:
-            words = (stage.name, ColoredCell(text=stage.state, kind=stage.state), NONE, NONE, NONE)
-            rows.append((*words, str(stage.attempts), NONE))
+            state = ColoredCell(text=stage.state, kind=stage.state)
+            rows.append((stage.name, state, NONE, NONE, NONE, str(stage.attempts), NONE))
     quiet = Counter(stage.state for stage in status.others if stage.state in QUIET)
     further = ", ".join(f"{n} {state}" for state, n in quiet.items())
     return Table(
@@ -237,7 +231,7 @@ def _points(results: SweepResults, status: SweepProgress) -> Table:
     )
 
 
-def _cost_words(status: SweepProgress) -> list[tuple[str, str, str]]:
+def _cost_rows(status: SweepProgress) -> list[tuple[str, str, str]]:
     """Name, so far, projected."""
     kinds = ("CPU time", "GPU time", "wall time of all stages, as if one after another")
     total = ["not known yet"] * 3 if status.projected is None else map(seconds, status.projected)
@@ -291,29 +285,29 @@ class SweepProgress:
         """Stages that are done, all stages, and both in words with the time that is left at as
         many stages at once as run now."""
         done, total = self.states["done"], sum(self.states.values())
-        words = f"{self.runs}; {done} of {total} stages"
+        text = f"{self.runs}; {done} of {total} stages"
         at_once = self.states.get("running", 0)
         if self.projected is not None and at_once:
-            left = (self.projected.wall - self.spent.wall) / at_once
-            words += f", about {seconds(left)} left at {at_once} at once"
-        return done, total, words
+            remaining = (self.projected.wall - self.spent.wall) / at_once
+            text += f", about {seconds(remaining)} left at {at_once} at once"
+        return done, total, text
 
 
 def progress(results: SweepResults) -> SweepProgress:
     """Read from the files alone, as `fgrpo-bench sweep status` does."""
-    stages = {stage.name: stage for stage in stages_of(results)}
+    stages = {stage.name: stage for stage in stage_statuses(results)}
     folder = results.paths.folder
     by_point = {
         p.point_id: (_name(results, p.train), _name(results, p.evaluate)) for p in results.points
     }
     gpus = {by_point[point][0]: spent for point, spent in gpu_seconds(results).items()}
     cost_by_stage = {name: _cost(StagePaths(folder / name), gpus.get(name, 0.0)) for name in stages}
-    of_points = {name for pair in by_point.values() for name in pair}
+    point_stages = {name for pair in by_point.values() for name in pair}
     states = Counter(stage.state for stage in stages.values())
     return SweepProgress(
         training={p: stages[names[0]] for p, names in by_point.items()},
         evaluation={p: stages[names[1]] for p, names in by_point.items()},
-        others=tuple(stage for name, stage in stages.items() if name not in of_points),
+        others=tuple(stage for name, stage in stages.items() if name not in point_stages),
         states={name: states[name] for name in SHOWN_STATES if states[name] or name != "damaged"},
         runs=_runs(results, stages.values()),
         spent=_sum_costs(cost_by_stage.values()),
@@ -331,9 +325,9 @@ def progress(results: SweepResults) -> SweepProgress:
     )
 
 
-def counts_of(results: SweepResults) -> tuple[str, dict[State, int]]:
+def count_runs(results: SweepResults) -> tuple[str, dict[State, int]]:
     """How many runs are done, in words, and stages by state, those states alone that there are."""
-    stages = stages_of(results)
+    stages = stage_statuses(results)
     states = Counter(stage.state for stage in stages)
     return _runs(results, stages), {state: states[state] for state in SHOWN_STATES if states[state]}
 
@@ -354,13 +348,13 @@ def projected(
             done.setdefault(stage.kind, []).append(cost_by_stage[name])
     costs = []
     for name, stage in stages.items():
-        known = done.get(stage.kind)
+        finished = done.get(stage.kind)
         if stage.state == "done":
             costs.append(cost_by_stage[name])
-        elif not known:
+        elif not finished:
             return None
         else:
-            costs.append(StageCost(*(total / len(known) for total in _sum_costs(known))))
+            costs.append(StageCost(*(total / len(finished) for total in _sum_costs(finished))))
     return _sum_costs(costs)
 
 
@@ -458,7 +452,7 @@ def _lines(
 ) -> list[dict[str, Any]]:
     """A line a cell by step, of the rows that it has in `data`."""
     cells = cells_of(results)
-    styles: dict[str, CellStyle] = charts.styles_of(cells)
+    styles: dict[str, CellStyle] = charts.styles_by_cell(cells)
     traces = []
     for name, cell in cells.items():
         rows = data.filter(cell=name)
@@ -485,7 +479,7 @@ def metrics(results: SweepResults) -> pl.DataFrame:
     run = np.repeat(np.arange(len(runs)), [len(table) for table in tables])
     names = {"point_id": [p.point_id for p in runs], "cell": [frame_key(p)[0] for p in runs]}
     return pl.concat([METRICS.to_frame(), *tables]).select(
-        *(pl.Series(name, of_runs, pl.String).gather(run) for name, of_runs in names.items()),
+        *(pl.Series(name, values, pl.String).gather(run) for name, values in names.items()),
         *("step", *_VALUES),
     )
 

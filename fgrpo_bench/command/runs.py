@@ -25,12 +25,13 @@ def find_runs(
     version: str | None = None,
 ) -> list[RunPaths]:
     """Every planned run under a root, sorted by sweep, experiment and version; None is any."""
-    return [
-        RunPaths(root=root, sweep=name, experiment=parts[0], version=parts[1])
-        for plan in sorted(root.glob("*/*/*/plan.json"))
-        for name, *parts, _ in [plan.parts[-4:]]
-        if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
-    ]
+    chosen = sweep, experiment, version
+    runs = []
+    for plan in sorted(root.glob("*/*/*/plan.json")):
+        names = plan.parts[-4:-1]
+        if all(given in (None, name) for given, name in zip(chosen, names, strict=True)):
+            runs.append(RunPaths(root=root, sweep=names[0], experiment=names[1], version=names[2]))
+    return runs
 
 
 def tracked(root: Path) -> list[RunPaths]:

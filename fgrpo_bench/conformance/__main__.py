@@ -190,11 +190,9 @@ def _check_split(place: str) -> Verdict:
     rewards = example_rewards()
     n_groups, size = rewards.shape
     groups = np.repeat(np.arange(n_groups), size)
-    parts = [
-        part[start : start + size]
-        for part in (list(part) for part in _imported("--split", place)(rewards.ravel(), groups))
-        for start in range(0, len(part), size)
-    ]
+    parts = []
+    for part in map(list, _imported("--split", place)(rewards.ravel(), groups)):
+        parts += [part[start : start + size] for start in range(0, len(part), size)]
     return check_groups(place, parts, n_groups=n_groups, group_size=size)
 
 

@@ -181,7 +181,9 @@ def _verdict(name: tuple[str, str, str], runs: Sequence[_Run], vectors: Vectors)
     for factors, epsilons in tries:
         if _worst(teaching, factors, epsilons)[0] is None:
             middle = float(np.median([*epsilons.values()])) if epsilons else None
-            kind = CONSTANT if middle is None else BOTH if factors else EPSILON
+            kind = BOTH if factors else EPSILON
+            if middle is None:
+                kind = CONSTANT
             detail = _described(factors, middle, vectors)
             return Verdict(*name, kind, detail, factors, middle, n_groups=n_groups)
     size, curve = _curve(teaching, vectors)

@@ -142,18 +142,12 @@ def _case(
     advantage: str, size: int, parameters: Mapping[str, Any], takes_graded: bool
 ) -> dict[str, Any]:
     groups = [*_binary(size), *(_graded(advantage, size) if takes_graded else ())]
+    rates = [Fraction(rate) for rate in RATES]
+    weights = expected_weight(advantage, group_size=size, success_rate=rates, **parameters)
     return {
         "parameters": dict(parameters),
         "group_size": size,
-        "expected_weight": [
-            _float(value)
-            for value in expected_weight(
-                advantage,
-                group_size=size,
-                success_rate=[Fraction(rate) for rate in RATES],
-                **parameters,
-            )
-        ],
+        "expected_weight": [*map(_float, weights)],
         "groups": [_group(advantage, rewards, parameters) for rewards in groups],
     }
 

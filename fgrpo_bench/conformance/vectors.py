@@ -99,21 +99,22 @@ def read(advantage: str) -> Vectors:
     if advantage not in names():
         raise ValueError(f"no vectors of {advantage!r}: there are those of {', '.join(names())}")
     content = json.loads((FOLDER / f"{advantage}.json").read_text(encoding="utf-8"))
-    cases = tuple(
-        Case(
-            parameters=case["parameters"],
-            group_size=case["group_size"],
-            rewards=tuple(tuple(map(Fraction, group["rewards"])) for group in case["groups"]),
-            advantages=np.array([group["float"] for group in case["groups"]], dtype=float),
-            weights=np.array(case["expected_weight"], dtype=float),
-        )
-        for case in content["cases"]
-    )
     return Vectors(
         advantage=content["advantage"],
         equation=content["equation"],
         paper=content["paper"],
         divisor=content["convention"]["divisor"],
         success_rates=tuple(content["success_rates"]),
-        cases=cases,
+        cases=tuple(map(_case, content["cases"])),
+    )
+
+
+def _case(stored: Mapping[str, Any]) -> Case:
+    groups = stored["groups"]
+    return Case(
+        parameters=stored["parameters"],
+        group_size=stored["group_size"],
+        rewards=tuple(tuple(map(Fraction, group["rewards"])) for group in groups),
+        advantages=np.array([group["float"] for group in groups], dtype=float),
+        weights=np.array(stored["expected_weight"], dtype=float),
     )

@@ -57,9 +57,8 @@ def understood(rows: Sequence[tuple[str, str]], grader: str) -> list[Gold]:
         return golds
     if ":" in grader:
         # what is no answer by itself may be what the function expects
-        return [
-            Gold(text=gold) if (short := _taken(gold, FORMS)).refused else short for _, gold in rows
-        ]
+        taken = [(gold, _taken(gold, FORMS)) for _, gold in rows]
+        return [Gold(text=gold) if short.refused else short for gold, short in taken]
     if grader in ("maze", "maze-reached"):
         return [_maze(gold) for _, gold in rows]
     return [Gold(text=gold) for _, gold in rows]
@@ -318,17 +317,22 @@ def _choices(rows: Sequence[tuple[str, Gold]]) -> list[Gold]:
     """Golds as letters. Whether numbers are the text of an option or its place, and from 0 or from
     1, follows from all rows."""
     listed = [options_in(prompt) for prompt, _ in rows]
-    is_number = [bool(re.fullmatch("[0-9]{1,2}", gold.text.strip())) for _, gold in rows]
-    numbered = [
-        (int(gold.text), options, letter_with_text(gold.text, options))
-        for (prompt, gold), options, is_one in zip(rows, listed, is_number, strict=True)
-        if is_one and (options or not n_options(prompt, gold.text))
-    ]
+    numbered = []
+    for (prompt, gold), options in zip(rows, listed, strict=True):
+        # options without texts say nothing of what a number means
+        if _is_number(gold) and (options or not n_options(prompt, gold.text)):
+            letter = letter_with_text(gold.text, options)
+            numbered.append((int(gold.text), options, letter))
     place, why = _place(numbered)
-    return [
-        _choice(prompt, gold, options, place if is_one else None, why if is_one else None)
-        for (prompt, gold), options, is_one in zip(rows, listed, is_number, strict=True)
-    ]
+    choices = []
+    for (prompt, gold), options in zip(rows, listed, strict=True):
+        meaning = (place, why) if _is_number(gold) else (None, None)
+        choices.append(_choice(prompt, gold, options, *meaning))
+    return choices
+
+
+def _is_number(gold: Gold) -> bool:
+    return bool(re.fullmatch("[0-9]{1,2}", gold.text.strip()))
 
 
 _BY_TEXT = -1

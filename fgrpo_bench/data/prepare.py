@@ -332,8 +332,10 @@ def _clusters(rows: pl.DataFrame, dataset: DatasetSpec) -> Iterator[str | None]:
         yield from [None] * len(rows)
         return
     for name in rows[dataset.cluster]:
-        is_empty = name is None or not name.strip()
-        yield None if is_empty else fingerprint(name)[:DIGITS] if dataset.gated else name
+        if name is None or not name.strip():
+            yield None
+        else:
+            yield fingerprint(name)[:DIGITS] if dataset.gated else name
 
 
 def _expected(dataset: DatasetSpec) -> int | None:

@@ -328,11 +328,14 @@ def with_interval(
     return value + unscored_note(*open_part)
 
 
-def number_with_interval(mean: float | None, low: float | None, high: float | None) -> str:
+def number_with_interval(
+    mean: float | None, low: float | None, high: float | None, *, digits: int = 2
+) -> str:
     """e.g. `1.16 [1.07, 1.25]`, of what is no fraction; a dash where there is none."""
     if mean is None:
         return NONE
-    return f"{mean:.2f}" + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
+    shown, *ends = (f"{n:.{digits}f}" for n in (mean, low, high) if n is not None)
+    return f"{shown} [{', '.join(ends)}]" if ends else shown
 
 
 def unscored_note(unscored: float | None, bounds: tuple[float, float] | None) -> str:
@@ -390,7 +393,9 @@ def difference(value: float | None, low: float | None, high: float | None) -> st
 
 def p_value(value: float | None) -> str:
     """Three digits after the point, or that it is less."""
-    return NONE if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+    if value is None:
+        return NONE
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def number(value: float | None, *, digits: int = 0) -> str:

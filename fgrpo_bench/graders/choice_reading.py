@@ -62,27 +62,27 @@ def with_labels(pattern: str, labels: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("@", f"[{labels}]"), re.MULTILINE)
 
 
-def one_of(*phrases: str) -> str:
+def either(*phrases: str) -> str:
     """An expression for one of some phrases: whole words in either case, up to three spaces."""
     return r"(?i:\b(?:" + "|".join(phrases).replace(" ", r"\s{1,3}+") + r")(?!\w))"
 
 
 _STYLE = r"\\(?:text|textbf|textrm|mathrm|mathbf|mathsf|bm|rm|bf)(?![a-z])"
 _BEFORE = rf"(?:{_STYLE}|\\[ ,;(\[]|[\s$:*_~`\"'{{])*+"
-_CHOICE = one_of("(?:answer )?(?:option|choice|letter)") + r"[\s~:{}*]*+"
+_CHOICE = either("(?:answer )?(?:option|choice|letter)") + r"[\s~:{}*]*+"
 _NAMED = (
-    rf"(?:(?:{one_of('the')}\s{{1,3}}+)?+"
-    rf"(?:{one_of('correct', 'right')}\s{{1,3}}+)?+{_CHOICE})?+"
+    rf"(?:(?:{either('the')}\s{{1,3}}+)?+"
+    rf"(?:{either('correct', 'right')}\s{{1,3}}+)?+{_CHOICE})?+"
 )
-_ADVERB = one_of(
+_ADVERB = either(
     *("therefore", "thus", "hence", "then", "clearly", "obviously", "definitely", "certainly"),
     *("most", "probably", "likely", "simply", "indeed", "actually", "presumably", "surely"),
     *("either", "between", "both", "in fact", "I (?:think|believe|guess)"),
 )
 _ADVERBS = rf"(?:[\s:,$*]++{_ADVERB}){{0,3}}+[\s:,$*]*+"
-_GOES_ON = one_of("because", "since", "as", "due", "given", "which", "not", "rather", "instead")
-_GOES_ON = rf"(?:{_GOES_ON}|{one_of('but', 'if', 'unless', 'only')})"
-_JOINED = rf"{one_of('or', 'and')}[\s(*$'\"`]*+@(?:[)*$'\"`]*+(?:[.,;:!]|$)|\s(?:or|and))"
+_GOES_ON = either("because", "since", "as", "due", "given", "which", "not", "rather", "instead")
+_GOES_ON = rf"(?:{_GOES_ON}|{either('but', 'if', 'unless', 'only')})"
+_JOINED = rf"{either('or', 'and')}[\s(*$'\"`]*+@(?:[)*$'\"`]*+(?:[.,;:!]|$)|\s(?:or|and))"
 _BEHIND = (
     r"(?:(?<=['\"`]@)['\"`]|(?<=\*@)\*|(?=(?:[ \t$*_}\]'\"`]|\\[)\]])*+"
     r"(?:[.,;:!)](?!\w)|$|[\u2014&|]|/\W{0,3}@(?!\w)|-\s|\((?:I\s|(?!\w\b|\d))"
@@ -106,9 +106,9 @@ _LETTER_AS_CHOICE = rf"{_BEFORE}{_CHOICE}{_BEFORE}\(?+{_BARE}\)?+{_BEHIND}"
 _LETTER_IN_PARENTHESES = rf"{_BEFORE}\((@)\){_BEHIND}"
 
 _ALONE = rf"(?:{_STYLE}|[\s${{}}().~]|\\[ ,;])*+(@)[\s${{}}().]*+"
-_ARTICLE = rf"(?:{one_of('the')}\s)?(?:{one_of('correct', 'right', 'best', 'final')}\s)?"
+_ARTICLE = rf"(?:{either('the')}\s)?(?:{either('correct', 'right', 'best', 'final')}\s)?"
 _CONTENT = (
-    rf"{_BEFORE}(?:{_ARTICLE}{one_of('answer', 'option', 'choice')}(?:\s{one_of('is')})?[\s:~]*+)?+"
+    rf"{_BEFORE}(?:{_ARTICLE}{either('answer', 'option', 'choice')}(?:\s{either('is')})?[\s:~]*+)?+"
     rf"[\s{{}}]*+{_BEFORE}(?:\((@)\)(?=[\s~}}\\,.:]|$)"
     r"|(@)(?:[).](?=[\s~}\\]|$)|\)(?=\w)|:(?=[\s\\])(?!\s*@\b)|(?=[\s}*]*+\.?\Z)))"
 )
@@ -121,41 +121,41 @@ _JSON = re.compile(
 )
 """A value of JSON, which counts as a tag."""
 
-_DENIAL = one_of("wrong", "incorrect", "false", "(?:not|never) (?:the|an?)(?: [a-z]{1,12})?")
+_DENIAL = either("wrong", "incorrect", "false", "(?:not|never) (?:the|an?)(?: [a-z]{1,12})?")
 _QUALITY = "(?:correct|right|best|only|final|remaining|closest)"
-_ANSWER = one_of(
+_ANSWER = either(
     *("answer", "ans", f"{_QUALITY} (?:option|choice|one|letter|statement|response|conclusion)"),
     *("(?:my|our|selected|chosen) (?:option|choice)", "the choice"),
 )
-_IS = one_of(
+_IS = either(
     "is", "would be", "must be", "should be", "has to be", "can only be", "(?:seems|appears) to be"
 )
 _PHRASE = (
     rf"({_DENIAL}\s{{1,3}}+)?+{_ANSWER}"
-    rf"(?:\s{one_of('that', 'which', 'to', 'for', 'of')}[^.,;:()\n]{{1,60}}?)?"
+    rf"(?:\s{either('that', 'which', 'to', 'for', 'of')}[^.,;:()\n]{{1,60}}?)?"
     rf"[\s*_]*+(?:{_IS}|'s(?=\s)|[:=]|[-\u2014](?=\s)|(?<=\n)"
     r"|(?:\.\s|(?<=\s))(?=\(@\)[*_]*+(?:[.,;]|\s*+$)))"  # "Answer (D)."
     rf"{_ADVERBS}"
-    rf"(?:{one_of('not')}\s\(?@\)?,?\s{one_of('but')}\s)?+{_LETTER}"
+    rf"(?:{either('not')}\s\(?@\)?,?\s{either('but')}\s)?+{_LETTER}"
 )
 """Groups: what denies the phrase, and those of _LETTER."""
 _CALLED = (
     r"(?:[(\[](@)[)\]]|(?<![\w-])(?:(?<=ption\s)|(?<=hoice\s)|(?!I\s))(@))[*_$}'\"`]*+\s"
-    rf"{one_of('is', 'are', 'must be', 'has to be')}(?:\s{_ADVERB})?\s"
-    rf"(?:({one_of('the', 'our', 'my')}\s(?:{one_of(_QUALITY)}\s)?"
-    rf"{one_of('answer', 'option', 'choice', 'one')})|{one_of('correct', 'right')}"
-    rf"|{one_of('(?:the )?closest(?: one| match| value| option)?', 'the best (?:fit|match)')})"
+    rf"{either('is', 'are', 'must be', 'has to be')}(?:\s{_ADVERB})?\s"
+    rf"(?:({either('the', 'our', 'my')}\s(?:{either(_QUALITY)}\s)?"
+    rf"{either('answer', 'option', 'choice', 'one')})|{either('correct', 'right')}"
+    rf"|{either('(?:the )?closest(?: one| match| value| option)?', 'the best (?:fit|match)')})"
     rf"(?=[*_]*+(?:[.,;:!)]|\s*+$|\s{_GOES_ON}))"
 )
 """Groups: a letter in brackets, a bare one, and the noun where it has one."""
-_BEFORE_BARE = one_of(
+_BEFORE_BARE = either(
     *("option", "choice", "answer", "so", "that", "hence", "thus", "therefore", "but", "and"),
     *("or", "only", "both"),
 )
 _NAMED_BEFORE = re.compile(rf"(?:^|[^\w\s]|{_BEFORE_BARE})[\s*_$'\"`]*+\Z", re.MULTILINE)
 """What stands before a bare letter that is called correct; else it is a "statement B"."""
-_OTHER_BEFORE = rf"(?<!\w)@[)*$'\"`]*+\s*+(?:,|/|&|{one_of('or', 'and')})+\s*+(?:{_CHOICE})?+\Z"
-_LEADS = one_of(
+_OTHER_BEFORE = rf"(?<!\w)@[)*$'\"`]*+\s*+(?:,|/|&|{either('or', 'and')})+\s*+(?:{_CHOICE})?+\Z"
+_LEADS = either(
     "(?:it|this|that) (?:must|has to|should|can only) be",
     "leav(?:es|ing)(?: only| us with| me with)?",
     "left with",
@@ -163,14 +163,14 @@ _LEADS = one_of(
     "guess is",
     "by elimination",
 )
-_PICK = one_of(
+_PICK = either(
     "(?:I|we)(?: would| will|'d|'ll)? (?:go (?:with|for)|choose|pick|select|answer)",
     *("(?:I|we) (?:chose|picked|selected)", "going with"),
 )
-_OTHERWISE = one_of("wait", "no", "actually", "correction", "sorry") + "[,:]"
-_HENCE = rf"(?:(?<!\bis )(?<!\bare ){one_of('therefore', 'thus', 'hence', 'so')}"
-_HENCE += rf"|{one_of('probably', 'most likely', 'definitely', 'certainly')})"
-_EQUALS = one_of(
+_OTHERWISE = either("wait", "no", "actually", "correction", "sorry") + "[,:]"
+_HENCE = rf"(?:(?<!\bis )(?<!\bare ){either('therefore', 'thus', 'hence', 'so')}"
+_HENCE += rf"|{either('probably', 'most likely', 'definitely', 'certainly')})"
+_EQUALS = either(
     "(?:it|this|that|which) is",
     "(?:it|that)'s",
     "correspond(?:s|ing)? to",
@@ -179,19 +179,19 @@ _EQUALS = one_of(
     "closest to",
 )
 # "it's B." where a clause begins, and ends
-_IT = one_of("(?:it|that) is", "(?:it|that)'s")
+_IT = either("(?:it|that) is", "(?:it|that)'s")
 _IT_IS = (
     r"(?:(?<![\s\w])|(?<=[.!?;:,]\s)|(?<=so\s)|(?<=hence\s)|(?<=thus\s)"
     r"|(?<=think\s)|(?<=believe\s)|(?<=guess\s))"
     rf"{_IT}{_ADVERBS}{_BEFORE}{_BARE}"
     r"(?=[)*_$}'\"`]*+(?:[.!](?!\w)|\s*+\Z|,?\s(?:because|since|not|but)\b))"
 )
-_FITS = one_of(
+_FITS = either(
     "fits", "works", "remains", "matches", "holds", "is (?:correct|right|left|possible|consistent)"
 )
-_WHAT_FITS = one_of("all", "both", "these", "with", "the (?:data|description|criteria|conditions)")
+_WHAT_FITS = either("all", "both", "these", "with", "the (?:data|description|criteria|conditions)")
 _ONLY = (
-    rf"(?<!not\s)(?<!Not\s){one_of('only')}\s{_NAMED}{_BEFORE}(?!I\b)\(?(@)\)?[*_$'\"`]*+\s{_FITS}"
+    rf"(?<!not\s)(?<!Not\s){either('only')}\s{_NAMED}{_BEFORE}(?!I\b)\(?(@)\)?[*_$'\"`]*+\s{_FITS}"
     rf"(?=\s?(?:[.,;!]|$)|\s{_GOES_ON}|\s{_WHAT_FITS}[^.,;\n]{{0,40}}\.)"
 )
 _CONCLUSION = (
@@ -201,11 +201,11 @@ _CONCLUSION = (
     # not "so B, the field, is"
     rf"|{_HENCE}{_ADVERBS}{_LETTER_LAST}(?!,\s(?!{_GOES_ON}|[(*$]*+@(?:\W|$)))"
     rf"|{_EQUALS}{_ADVERBS}{_LETTER_IN_PARENTHESES}"
-    rf"|(?:{_EQUALS}|{one_of('is')}){_ADVERBS}{_LETTER_AS_CHOICE})"
+    rf"|(?:{_EQUALS}|{either('is')}){_ADVERBS}{_LETTER_AS_CHOICE})"
 )
-_SENTENCE = one_of("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")
+_SENTENCE = either("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")
 _LINE = (
-    rf"^[ \t*_`$\"'#>]*+(?:-\s(?=\W{{0,9}}@[\s*_.)]{{0,9}}$))?+(?:{one_of('answer')}\s)?+{_NAMED}"
+    rf"^[ \t*_`$\"'#>]*+(?:-\s(?=\W{{0,9}}@[\s*_.)]{{0,9}}$))?+(?:{either('answer')}\s)?+{_NAMED}"
     rf"(?:{_STYLE}|\\[(\[]|[ \t$*_`\"'{{])*+"
     r"(?![(\[]?\d[.):\]]{1,2}\s+\S)"  # a step of an argument
     r"(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|:(?=\s|\Z)|,\sI\s(?:think|guess)\b"
@@ -219,12 +219,12 @@ _LISTS = r"[ ({](?:@|[b-e])[.)]"
 
 _NEXT = (
     rf"((?:{_STYLE}|\\(?:boxed|fbox)|\\[ ,;]|[\s$*_~(){{}}\[\]<>,/&|'\"`]"
-    rf"|{one_of('or', 'and', 'nor', 'perhaps', 'maybe', 'possibly', 'option', 'choice', 'either')}"
+    rf"|{either('or', 'and', 'nor', 'perhaps', 'maybe', 'possibly', 'option', 'choice', 'either')}"
     r"){1,40}+)(@)(?!\w)"
 )
 """Groups: what stands between a letter and the next, the next."""
-_EITHER = re.compile(rf"[/|]|{one_of('or', 'nor')}")
-_LISTED = re.compile(rf"[,&]|{one_of('and')}")
+_EITHER = re.compile(rf"[/|]|{either('or', 'nor')}")
+_LISTED = re.compile(rf"[,&]|{either('and')}")
 _ENDS = re.compile(r"[ \t$*_)}\]>'\"`]*+(?:[.,;:!?/&|]|$|(?:or|and|nor|are)\b)", re.MULTILINE)
 _CLAUSE = re.compile(r"[ \t$*_)}\]]*+(?:is|was|has|does|can|cannot|would)\b")
 
@@ -362,18 +362,18 @@ _WORD = re.compile(r"[A-Za-z]{2}")
 _SPECIES = re.compile(r"\b[A-Z]\. [a-z]{3,30}+")
 _SENTENCE_END = re.compile(r"[.;!](?=\s)|,?\s(?:because|since|as)\s")
 _IS_OPTION = (
-    rf"{one_of('is', 'be')}[\s:*_]*+(?:\((@)\)|(@)[.):])[*_]*+\s++([^\n]{{1,300}}+)"
+    rf"{either('is', 'be')}[\s:*_]*+(?:\((@)\)|(@)[.):])[*_]*+\s++([^\n]{{1,300}}+)"
     r"(?!\s{1,3}[*_]{0,2}\(?@[.)])"  # else all are listed
 )
 """Groups: a letter in brackets, a bare one, the rest of its line."""
 _AMONG_OTHERS = re.compile(
-    one_of("another", "one", "others?", "first", "second", "third", "example", "possib(?:le|ility)")
+    either("another", "one", "others?", "first", "second", "third", "example", "possib(?:le|ility)")
 )
 _LETTER_BEHIND = re.compile(
     r",?\s(?:\(|(?:which is )?(?i:option|choice)\s\(?)([A-Z])\)?[*_.\s]*+\Z"
 )
 _BREAK = re.compile(
-    rf"[.!?;](?=\s)|\n|{one_of('so', 'hence', 'thus', 'therefore', 'but', 'however', 'in fact')}"
+    rf"[.!?;](?=\s)|\n|{either('so', 'hence', 'thus', 'therefore', 'but', 'however', 'in fact')}"
 )
 """Where a clause begins, which what stands before does not govern."""
 _DENIED = re.compile(
@@ -381,71 +381,71 @@ _DENIED = re.compile(
     r"(?: the (?:\w{1,12} )?(?:answer|choice|option)(?: is)?)?[ :$*({]*+(?:option |choice )?)\Z"
 )
 _PASSED_OVER = re.compile(
-    rf"(?:(?<=[A-Z)}}\]$*])\s{one_of('over')}|"
-    rf"{one_of('rather than', 'instead of', 'as opposed to')})"
+    rf"(?:(?<=[A-Z)}}\]$*])\s{either('over')}|"
+    rf"{either('rather than', 'instead of', 'as opposed to')})"
     r"[\s:$*({<]*+(?i:(?:option|choice)\s)?[\s$*({<]*+\Z"
 )
 """What stands before the one that was not preferred: "B over C", "B rather than C"."""
-_SUPPOSE = one_of(
+_SUPPOSE = either(
     *("if", "whether", "suppose", "supposing", "assume", "imagine", "assuming that"),
     "let(?:'s| us) say",
 )
 _SUPPOSED = re.compile(
     rf"{_SUPPOSE}(?: for (?:a )?(?:contradiction|moment))?,?"
-    rf"(?: {one_of('that', 'now', 'instead')})?"
-    rf"(?: {one_of('the', 'it', 'my', 'our')})?(?: \w{{1,12}})?(?: {one_of('answer is')})?"
+    rf"(?: {either('that', 'now', 'instead')})?"
+    rf"(?: {either('the', 'it', 'my', 'our')})?(?: \w{{1,12}})?(?: {either('answer is')})?"
     r"[\s:$*(]*+\Z"
 )
-_WOULD_BE = re.compile(one_of("would be"))
+_WOULD_BE = re.compile(either("would be"))
 _UNREAL = re.compile(
-    one_of(
+    either(
         *("if", "suppose", "supposing", "assum(?:e|ing)", "imagine", "were", "had", "without"),
         *("then", "in (?:that|this|which) case", "otherwise", "unless"),
     )
 )
 """What makes an answer that "would be" one under a condition, in the sentences around it."""
-_UNDER = re.compile(one_of("if", "whether", "unless", "suppose", "supposing", "assume", "were"))
+_UNDER = re.compile(either("if", "whether", "unless", "suppose", "supposing", "assume", "were"))
 """What makes a conclusion behind it one under a condition."""
 _SAY = "(?:thought|(?:say|think|claim|guess|expect)s?|said|(?:claim|guess|expect)ed"
 _SAY += "|(?:argue|believe|conclude)[sd]?)"
 _OTHERS = "(?:some(?:one|body)?|many|others|people|students?|(?:text)?books?|one|he|she|they)"
 _REPORTED = re.compile(
-    one_of(
+    either(
         rf"{_OTHERS}[^,]{{0,40}} {_SAY}",
         rf"(?:might|could|would|may) (?:be tempted to )?{_SAY}",
         *(r"(?:I|we) (?:\w{1,12} )?thought", "tempting", "at first (?:glance|sight)"),
         *("unlikely", "I doubt", "no way", "(?:false|wrong) that"),
     )
     + r"|(?i:n't|\bnot|\bnever|\bno)\b[^,]{0,20}"
-    + one_of("think", "believe", "say", "sure", "certain", "clear", "true", "mean", "convinced")
+    + either("think", "believe", "say", "sure", "certain", "clear", "true", "mean", "convinced")
 )
 _IF = re.compile(
-    rf"[\s*_$)}}\]'\"`]*+(?:{one_of('only')}\s)?{one_of('if', 'unless', 'provided')}"
-    rf"(?!\s{one_of('we', 'I', 'one')})"
+    rf"[\s*_$)}}\]'\"`]*+(?:{either('only')}\s)?{either('if', 'unless', 'provided')}"
+    rf"(?!\s{either('we', 'I', 'one')})"
 )
 """A condition behind a statement; "if we round" is none."""
-_WRONG = one_of(
+_WRONG = either(
     *("wrong", "incorrect", "false", "mistaken", "mistake", "error", "impossible", "absurd"),
     *("contradiction", "not (?:right|correct|possible|true)"),
 )
 _TAKEN_BACK = re.compile(
-    rf"\W{{0,12}}(?:{one_of('hmm', 'wait', 'no', 'oh', 'but', 'however', 'actually', 'a')}"
+    rf"\W{{0,12}}(?:{either('hmm', 'wait', 'no', 'oh', 'but', 'however', 'actually', 'a')}"
     r"\W{1,4}){0,4}(?:"
-    + one_of(
+    + either(
         *("contradiction", "scratch that", "I was wrong", "I (?:have )?made an? (?:mistake|error)"),
         "(?:that|this|it|which) (?:cannot|can't|can not) be (?:right|correct|true)",
     )
     + "|"
-    + one_of("(?:that|this|it|he|she|they|which)(?: is|'s| are| was| were| leads to)")
-    + rf"(?:\s(?!not\b)\w{{1,12}}){{0,2}}\s{_WRONG}(?!\s{one_of('to', 'for', 'that')}))"
+    + either("(?:that|this|it|he|she|they|which)(?: is|'s| are| was| were| leads to)")
+    + rf"(?:\s(?!not\b)\w{{1,12}}){{0,2}}\s{_WRONG}(?!\s{either('to', 'for', 'that')}))"
 )
 _CORRECTION = re.compile(
     r"(?:^|[.!?;:\u2026\u2014,-])[ \t]*+(?:"
-    + one_of(
+    + either(
         *("wait", "hmm", "actually", "correction", "sorry", "oops", "hold on", "recheck"),
         *("scratch that", "on second thoughts?", "let me (?:re|double.)check"),
     )
-    + rf"|{one_of('no')}(?=[,:.!]))",
+    + rf"|{either('no')}(?=[,:.!]))",
     re.MULTILINE,
 )
 _NAMED_IN_BOX = (
@@ -454,7 +454,7 @@ _NAMED_IN_BOX = (
 """Letters in a box that holds something else, several where they are joined."""
 _UNIT = re.compile(r"(?<=\d)(?:[\s~]|\\[ ,;]|\\(?:text|mathrm|rm)(?![a-z])|\{)*+[A-Z]{1,2}\b")
 _DENIES = re.compile(
-    one_of(
+    either(
         *("none", "neither", "nothing", "not", "all", "any", "both", "either", "cannot", "unknown")
     )
 )
@@ -573,9 +573,9 @@ def by_text(
         is_all = len(lines) == 1
         letter = _text_and_letter(line, options)
         if labelled := with_labels(_LABELLED, labels.lower()).fullmatch(line):
-            named, of_option = labelled[1].upper(), letter_with_text(labelled[2], options)
+            named, option_letter = labelled[1].upper(), letter_with_text(labelled[2], options)
             is_short = not options and is_all and len(line) <= LONGEST_BOX
-            letter = named if of_option == named or is_short else None
+            letter = named if option_letter == named or is_short else None
         if letter and (is_all or _WORD.search(line)):  # a number may be the last of a calculation
             start = text.find(line) if line == lines[0] else text.rfind(line)
             yield Statement(CONCLUSION if is_all else PLACE, letter, start, start + len(line))

@@ -103,13 +103,13 @@ def grade(name: str, problem: Problem, response: str, *, is_reward: bool = False
 
     is_reward: its numbers may be any finite ones, else they are from 0 to 1.
     """
-    of = named(name)
+    function = named(name)
     request = {
-        "module": of.module,
-        "function": of.function,
-        "threshold": of.threshold,
-        "folder": str(of.folder),
-        "changed": of.file.stat().st_mtime_ns,
+        "module": function.module,
+        "function": function.function,
+        "threshold": function.threshold,
+        "folder": str(function.folder),
+        "changed": function.file.stat().st_mtime_ns,
         "response": response,
         "answer": problem.target,
     }
@@ -138,9 +138,9 @@ def check(name: str, problem: Problem, *, is_reward: bool = False) -> None:
     """ValueError where the function says nothing of a problem's own answer as a response."""
     tried = grade(name, problem, problem.target, is_reward=is_reward)
     if tried.outcome == "unscored":
-        asked = f"experiment.train.reward={name}" if is_reward else f"--grader {name}"
+        option = f"experiment.train.reward={name}" if is_reward else f"--grader {name}"
         raise ValueError(
-            f"{asked}, called with the answer of {problem.problem_id} as the response: "
+            f"{option}, called with the answer of {problem.problem_id} as the response: "
             f"{tried.reason}; {REWARD_RULE if is_reward else RULE}"
         )
 

@@ -15,7 +15,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.core.problems import Grade, Problem, earned_by
 from fgrpo_bench.graders.math import after_thoughts
 from fgrpo_bench.graders.worker import OfProcess, Workers, judges
 
@@ -43,6 +43,18 @@ class Followed:
     """Why it could not be told; both tuples are empty then. None where it could."""
 
 
+def share_followed(outcome: str, reason: str) -> float:
+    """Of the instructions of a prompt, those that a response with such a grade follows strictly.
+
+    >>> share_followed("incorrect", "1 of 2 strict, 2 loose")
+    0.5
+    """
+    counts = COUNTS.fullmatch(reason)
+    if counts is None or not int(counts[2]):
+        return earned_by(outcome, reason)
+    return int(counts[1]) / int(counts[2])
+
+
 def grade(problem: Problem, response: str) -> Grade:
     """Correct where the response follows every instruction as it is.
 
@@ -65,11 +77,11 @@ def judge_instructions(problem: Problem, response: str) -> Followed:
     prompts whose instructions are all followed.
     """
     try:
-        asked = json.loads(problem.target)
-        asked = {key: asked[key] for key in ("instruction_id_list", "kwargs")}
+        instructions = json.loads(problem.target)
+        instructions = {key: instructions[key] for key in ("instruction_id_list", "kwargs")}
     except (ValueError, KeyError, TypeError):
         return Followed(strict=(), loose=(), failure="the gold is no list of instructions")
-    request = asked | {"prompt": problem.prompt, "response": after_thoughts(response)}
+    request = instructions | {"prompt": problem.prompt, "response": after_thoughts(response)}
     reply = _checkers().ask(request, WALL_SECONDS)
     if "strict" not in reply:
         return Followed(strict=(), loose=(), failure=reply["reason"])

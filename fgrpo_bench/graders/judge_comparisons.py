@@ -107,8 +107,8 @@ def _mends(grader: Any) -> dict[str, Compare]:
         _mended.append(ORDER)
         left, right = _as_written(gold), _as_written(answer)
         return len(left) == len(right) and all(
-            grader.sympy_expr_eq(wanted, given, rounding, precision)
-            for wanted, given in zip(left, right, strict=True)
+            grader.sympy_expr_eq(gold_item, given, rounding, precision)
+            for gold_item, given in zip(left, right, strict=True)
         )
 
     def solve_and_compare(gold: Any, answer: Any, rounding: int, precision: int) -> bool:
@@ -213,8 +213,10 @@ def equal_where_real(gold: Any, answer: Any) -> bool:
     for signs in product((1, -1), repeat=len(variables)):
         for point in range(len(POINTS[0])):
             values = {
-                variable: sign * Rational(of_variable[point])
-                for variable, sign, of_variable in zip(variables, signs, POINTS, strict=False)
+                variable: sign * Rational(values_of_variable[point])
+                for variable, sign, values_of_variable in zip(
+                    variables, signs, POINTS, strict=False
+                )
             }
             roots = [power.base for power in powers if not power.exp.is_integer]
             within = [part.subs(values) for part in (*roots, *logs)]

@@ -172,8 +172,8 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
 
     several = parts(gold) > 1
     written = answer
-    wanted = _parsed(gold, boxed)
-    if not wanted:
+    parsed_gold = _parsed(gold, boxed)
+    if not parsed_gold:
         return {"outcome": "unscored", "extracted": None, "reason": "the gold cannot be read"}
     extracted: str | None = answer
     cut = False
@@ -192,25 +192,25 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         return {"outcome": "incorrect", "extracted": extracted, "reason": reason}
     mended, rounded = forget_notes()
     # no timeout of its own: it uses SIGALRM and takes a late answer for a wrong one
-    same = plainly = bool(verify(wanted, parsed, timeout_seconds=None))
+    same = plainly = bool(verify(parsed_gold, parsed, timeout_seconds=None))
     why = ""
     if mended:
         why = mended[0]
         with plain_math_verify():
-            plainly = bool(verify(wanted, parsed, timeout_seconds=None))
+            plainly = bool(verify(parsed_gold, parsed, timeout_seconds=None))
     if not boxed and written != answer:
         why = UPRIGHT
         with plain_math_verify():
             plainly = bool(
-                verify(wanted, parse(written, parsing_timeout=None), timeout_seconds=None)
+                verify(parsed_gold, parse(written, parsing_timeout=None), timeout_seconds=None)
             )
-    if not same and boxed and (alike := same_form(wanted[0], parsed[0])):
+    if not same and boxed and (alike := same_form(parsed_gold[0], parsed[0])):
         same = bool(verify(*alike, timeout_seconds=None))
         why = FORM if same else why
     if same and boxed and (objection := refusal(gold, answer, several=several)):
         same, why = False, objection
     elif not same and boxed:
-        otherwise = _equal_otherwise(gold, answer, (wanted[0], parsed[0]))
+        otherwise = _equal_otherwise(gold, answer, (parsed_gold[0], parsed[0]))
         same, why = otherwise is not None, otherwise or why
     if same and not boxed and cut:
         same, why = False, CUT
@@ -239,14 +239,14 @@ def _equal_otherwise(gold: str, answer: str, read: tuple[Any, Any]) -> str | Non
             return REAL
     for retold_gold, retold_answer, what in retold(gold, answer):
         several = parts(retold_gold) > 1
-        wanted = _read_box(as_read(retold_gold))
+        parsed_gold = _read_box(as_read(retold_gold))
         parsed = _read_box(as_read(retold_answer, several=several))
-        if not wanted or not parsed:
+        if not parsed_gold or not parsed:
             continue
         same = _squeezed(retold_gold) == _squeezed(retold_answer) or bool(
-            verify(wanted, parsed, timeout_seconds=None)
+            verify(parsed_gold, parsed, timeout_seconds=None)
         )
-        both = wanted[0], parsed[0]
+        both = parsed_gold[0], parsed[0]
         if not same and (alike := same_form(*both)):
             same = bool(verify(*alike, timeout_seconds=None))
         same = same or same_number(*both) or equal_where_real(*both)

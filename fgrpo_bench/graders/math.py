@@ -239,15 +239,15 @@ def final_answer(text: str, gold: str) -> str | None:
     '3'
     """
     last = last_box(text)
-    wanted = parts(gold)
-    if last is None or wanted == 1 or (parts(last) >= wanted and not is_several_lists(gold)):
+    n_parts = parts(gold)
+    if last is None or n_parts == 1 or (parts(last) >= n_parts and not is_several_lists(gold)):
         return last
     if is_several_lists(gold) and not is_list(last):
         return last
     joined = _joined_boxes(text, loosely=False)
-    if len(joined) < (2 if is_several_lists(gold) else wanted):
+    if len(joined) < (2 if is_several_lists(gold) else n_parts):
         joined = _joined_boxes(text, loosely=True)
-    repeated = len(set(joined)) == 1 and len(joined) != wanted
+    repeated = len(set(joined)) == 1 and len(joined) != n_parts
     return last if repeated else ", ".join(joined)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from fgrpo_bench.graders.math_reading import parts, set_in_words
+from fgrpo_bench.graders.math_reading import parts, set_notation
 
 WINDOW = 600
 """Characters behind the word "answer", besides as many as the gold has, in which a statement is
@@ -73,10 +73,11 @@ _ANSWER_IN_FORMULA = re.compile(
 """Groups: the beginning of a formula, its first words, what joins them to it, its end."""
 
 
-def _before_formula(words: re.Match[str]) -> str:
+def _before_formula(match: re.Match[str]) -> str:
     """`\\(\\text{Answer: } 11\\)` as `Answer: \\( 11\\)`."""
-    begin, said, joint, end = words.groups("")
-    return said + joint + (begin if begin and not end else end if end and not begin else "")
+    begin, said, joint, end = match.groups("")
+    # signs around these words alone go with them
+    return said + joint + ("" if begin and end else begin or end)
 
 
 _CUE = re.compile(
@@ -274,11 +275,11 @@ def stated(said: str, gold: str, begin: int = 0) -> Reading | None:
     written = _verbatim(gold)
     if verbatim := written.match(said) or written.match(said, at):
         return Reading(gold, whole=False, rest=said[verbatim.end() :])
-    words = _PHRASE.match(said, at) if is_words(gold) or _SET.search(gold) else None
-    if words and not is_words(gold) and not set_in_words(words[1]):
-        words = None
-    if words and words[1].strip() and not _CHANGES_BEFORE.match(said, at):
-        return _phrase(words, gold)
+    phrase = _PHRASE.match(said, at) if is_prose(gold) or _SET.search(gold) else None
+    if phrase and not is_prose(gold) and not set_notation(phrase[1]):
+        phrase = None
+    if phrase and phrase[1].strip() and not _CHANGES_BEFORE.match(said, at):
+        return _phrase(phrase, gold)
     said = said[:at] + _MINUS.sub("-", said[at:], count=1)
     reader = _Reader(said, gold)
     at = reader.item(at) if reader.several or not is_label else reader.result(at)
@@ -301,12 +302,12 @@ def _verbatim(gold: str) -> re.Pattern[str]:
     return re.compile(rf"\s*+\$?\s*+{written}(?=[\s.$]*+\Z|[ .$]*+\n)" if signs else r"(?!)")
 
 
-def _phrase(words: re.Match[str], gold: str) -> Reading:
+def _phrase(match: re.Match[str], gold: str) -> Reading:
     """Words behind the last verb, as the gold has them where only their case differs."""
-    phrase = _VERB.split(words[1])[-1].strip()
+    phrase = _VERB.split(match[1])[-1].strip()
     same = phrase.lower() == _IN_TEXT.sub(r"\1", gold).strip().lower()
     answer = gold if same else f"\\text{{{phrase}}}"
-    return Reading(answer, whole=False, rest=words.string[words.end() :])
+    return Reading(answer, whole=False, rest=match.string[match.end() :])
 
 
 def _clause(said: str, at: int) -> Reading | None:
@@ -316,17 +317,17 @@ def _clause(said: str, at: int) -> Reading | None:
     return Reading(clause, whole=True, rest=said[at + len(clause) :]) if clause else None
 
 
-def is_words(gold: str) -> bool:
+def is_prose(gold: str) -> bool:
     """Whether a normalised gold is words rather than an expression.
 
-    >>> is_words(r"\\text{Tuesday}"), is_words("yes"), is_words("ab"), is_words("2x")
+    >>> is_prose(r"\\text{Tuesday}"), is_prose("yes"), is_prose("ab"), is_prose("2x")
     (True, True, False, False)
     """
-    return _WORDS.fullmatch(_IN_TEXT.sub(r"\1", gold)) is not None
+    return _PROSE_ANSWER.fullmatch(_IN_TEXT.sub(r"\1", gold)) is not None
 
 
 _IN_TEXT = re.compile(r"\\(?:text|textbf|textrm|mathrm|mbox)\s*+\{([^{}]*+)\}")
-_WORDS = re.compile(
+_PROSE_ANSWER = re.compile(
     r"\s*+(?:[A-Za-z]++[\s,'-]*+)*?(?:[A-Za-z]{3,}|[Nn]o)(?:[\s,.'-]++[A-Za-z]++)*+\s*+"
 )
 _VERB = re.compile(r"\b(?:is|are)\b(?: an?\b)?")
@@ -342,7 +343,7 @@ _SET = re.compile(r"\\(?:mathbb|emptyset|infty)(?![A-Za-z])")
 _PLAIN_NUMBER = re.compile(r"-?[\d,.]++")
 _REMARK_NEXT = re.compile(r"\s(?:of|more|less|times|is|are)\b")
 _BEFORE_EXPRESSION = re.compile(r"[^\d$\\\n]*?(?<![\w.,:/*^()\[\]-])(?=-?[\d$\\(]|[€£¥₹])")
-_WORDS_BETWEEN = re.compile(r"(?<!\\)\b[A-Za-z]{2,}")
+_PROSE_BETWEEN = re.compile(r"(?<!\\)\b[A-Za-z]{2,}")
 _LIST_BETWEEN = re.compile(r"\$[^$\d]*+\$|\b(?:and|or|where|with|when)\s+\\?\$?[A-Za-z]\b")
 _DIGIT = re.compile(r"\d")
 _SPACED_PERCENT = re.compile(r"(?<=[\d}])\s*+\\?%")
@@ -383,7 +384,7 @@ class _Reader:
         end = _SENTENCE_END.search(self.said, at)
         equals = self.said.rfind("=", at, end.start() if end else len(self.said))
         first = self.end(at)
-        if equals < first or not _WORDS_BETWEEN.search(self.said, first, equals):
+        if equals < first or not _PROSE_BETWEEN.search(self.said, first, equals):
             return at
         return at if _LIST_BETWEEN.search(self.said, first, equals) else equals + 1
 

@@ -15,7 +15,7 @@ the length of the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from unicodedata import decomposition
 
@@ -109,11 +109,11 @@ def _unwrap(answer: str) -> str:
     return answer
 
 
-def _inside(answer: str, left: str) -> str:
+def _inside(answer: str, opening: str) -> str:
     """Without the brace at the end and what stands for its other, where the two belong together;
     braces around a list stay, which may be meant as a set."""
-    inner = answer[len(left) : -1]
-    if left == "{" and "," in inner:
+    inner = answer[len(opening) : -1]
+    if opening == "{" and "," in inner:
         return answer
     depth = 0
     for brace in re.findall(r"\\.|[{}]", inner, re.DOTALL):
@@ -133,19 +133,25 @@ _COMMANDS = (
 )
 """Commands, and the characters that mean the same."""
 _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(ord("!"), ord("~") + 1)}
-_FRACTIONS = {
-    sign: "\\frac{{{}}}{{{}}}".format(*(chr(int(code, 16)) for code in (up, down)))
-    for sign in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑"
-    for _, up, _, down in [decomposition(sign).split()]
-}
+
+
+def _command_by_sign() -> Iterator[tuple[str, str]]:
+    for row in filter(None, _COMMANDS.split("  ")):
+        command, _, signs = row.partition(" ")
+        for sign in signs:
+            yield sign, f"\\{command} "
+
+
+def _fraction(sign: str) -> str:
+    """e.g. `\\frac{1}{2}` of ½: Unicode has it as a 1, a fraction slash and a 2."""
+    _, up, _, down = decomposition(sign).split()
+    return f"\\frac{{{chr(int(up, 16))}}}{{{chr(int(down, 16))}}}"
+
+
 CHARACTERS = str.maketrans(
-    {
-        sign: f"\\{command} "
-        for command, _, signs in (row.partition(" ") for row in _COMMANDS.split("  ") if row)
-        for sign in signs
-    }
+    dict(_command_by_sign())
     | _FULL_WIDTH
-    | _FRACTIONS
+    | {sign: _fraction(sign) for sign in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑"}
     | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")  # without width
     | dict.fromkeys("\xa0\u2002\u2003\u2007\u2008\u2009\u200a\u202f\u3000", " ")
     | dict.fromkeys("−–－", "-")
@@ -162,14 +168,14 @@ _LOOKS = re.compile(
     r"|\\color\s*+\{[^{}]*+\}(?!\s*+\{)"
 )
 """Commands without an argument that is shown."""
-_LOOKS_OF = re.compile(
+_STYLED = re.compile(
     r"(?:\\(?:(?:text|page)?color(?:box)?\s*+\{[^{}]*+\}|boldsymbol|bm|pmb|uline|underline)"
     r"|(?<![\w}])(?<![\w}]\s)\\(?:math(?:bf|it|sf|tt|rm)|text(?:bf|it|sf|tt|rm)?)"
     r"(?=\s*+\{(?:[-+0-9.,/=%\s]++\}|\s*+[a-z]\s*+=)))\s*+\{"
 )
 """Commands whose last argument is shown: of letters in another font only where they are a number
 or an equation, since a vector in bold is another thing than its letter, and not behind a number."""
-_BRACE = re.compile(rf"({_LOOKS_OF.pattern})|\\.|[{{}}]", re.DOTALL)
+_BRACE = re.compile(rf"({_STYLED.pattern})|\\.|[{{}}]", re.DOTALL)
 
 _SPACE = r"(?:\s|~|\\[ ,;:!])"
 _TEXT = r"\\(?:text(?:bf|it|rm)?|mathrm|mbox)"
@@ -199,8 +205,8 @@ def rewritten(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Without commands of _LOOKS_OF and the braces of what they show."""
-    if not _LOOKS_OF.search(text):
+    """Without commands of _STYLED and the braces of what they show."""
+    if not _STYLED.search(text):
         return text
     kept, opened, end = list[str](), list[bool](), 0
     for token in _BRACE.finditer(text):
@@ -255,8 +261,8 @@ def _turned(interval: re.Match[str]) -> str:
 
 
 def _unnamed(named: re.Match[str]) -> str:
-    words = named[1].split()
-    names = named[2] or (words and (words[-1] in {"is", "are"} or words[-1].endswith(":")))
+    tokens = named[1].split()
+    names = named[2] or (tokens and (tokens[-1] in {"is", "are"} or tokens[-1].endswith(":")))
     return "" if names and not denies(named[1]) else named[0]
 
 

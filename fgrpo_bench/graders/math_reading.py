@@ -32,13 +32,13 @@ _SEPARATOR_OR_BRACKET = re.compile(
 _GROUPED_NUMBER = re.compile(r"\s*+[-+]?[0-9]{1,3}(?:,[0-9]{3})++(?:\.[0-9]*+)?\s*+")
 _BARE_SET = re.compile(r"\{[^{}]++\}")
 _LIST = r"\s*+(?:\\left)?(?:\((?:[^()])++\)|\[[^][]++\]|\\\{[^{}]++\})\s*+"
-_ONE_LIST = re.compile(_LIST)
+_SINGLE_LIST = re.compile(_LIST)
 _LISTS = re.compile(rf"{_LIST}(?:(?:[,;]|and|\\text\s*+\{{\s*+and\s*+\}}){_LIST})++")
 _NAME = r"\\?[A-Za-z]++(?:_(?:\w|\{[^{}=]*+\}))?+\s*+&?\s*+="
-_NUMERAL_OF_PART = r"(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})"
+_PART_LABEL = r"(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})"
 _LABEL = (
-    rf"(?:\(\s*+{_NUMERAL_OF_PART}\s*+\)|[Pp]art\s(?:[A-H]|{_NUMERAL_OF_PART})(?![\w.])"
-    rf"|(?<=\*){_NUMERAL_OF_PART}\))"
+    rf"(?:\(\s*+{_PART_LABEL}\s*+\)|[Pp]art\s(?:[A-H]|{_PART_LABEL})(?![\w.])"
+    rf"|(?<=\*){_PART_LABEL}\))"
 )
 _WORD = (
     r"(?i:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number"
@@ -49,7 +49,7 @@ _UNIT_BEHIND = (
     rf"\$?\s++(?:(?!{_NO_UNIT})[a-z]{{2,20}}\s?){{1,3}}(?<![\s])(?=\s*+(?:,|;|and\b|or\b))"
 )
 _LINE = (
-    rf"\n\s*+(?:(?:[-*+•]|[0-9]{{1,2}}[.)])\s++|{_NUMERAL_OF_PART}\))"
+    rf"\n\s*+(?:(?:[-*+•]|[0-9]{{1,2}}[.)])\s++|{_PART_LABEL}\))"
     r"(?:\**+(?![A-Za-z ]{0,30}?(?i:answer|total|final|sum)\b)[A-Za-z][A-Za-z ]{0,30}:)?+"
 )
 """The beginning of a line with a bullet, its number or its letter, and a name with a colon."""
@@ -104,7 +104,7 @@ def is_list(answer: str) -> bool:
     >>> is_list("(1, 2)"), is_list("(1, 2), (3, 4)"), is_list("2")
     (True, False, False)
     """
-    return _ONE_LIST.fullmatch(answer) is not None
+    return _SINGLE_LIST.fullmatch(answer) is not None
 
 
 def is_several_lists(answer: str) -> bool:
@@ -137,8 +137,8 @@ _NUMERAL = re.compile(
     r"(?<![0-9A-Za-z.\\_^])(?:\(\s*+([0-9A-F]++)\s*+\)|([0-9A-F]++))\s*+_\s*+"
     r"(?:([0-9])|\{((?:[^{}]|\{[^{}]*+\})*+)\})"
 )
-_BASE_WORDS = re.compile(r"\\(?:text|mathrm|mbox|rm|textrm)\b|base|[{}()\s~]")
-_NUMBER_WORDS = [
+_BASE_MARKUP = re.compile(r"\\(?:text|mathrm|mbox|rm|textrm)\b|base|[{}()\s~]")
+_NUMBER_NAMES = [
     *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen"),
 ]
@@ -216,10 +216,10 @@ def _numeral(written: re.Match[str]) -> str:
 
 
 def _base(text: str) -> int | None:
-    word = _BASE_WORDS.sub("", text)
+    word = _BASE_MARKUP.sub("", text)
     if word.isascii() and word.isdigit() and len(word) < 3:
         return int(word) if 2 <= int(word) <= 36 else None
-    return _NUMBER_WORDS.index(word.lower()) + 2 if word.lower() in _NUMBER_WORDS else None
+    return _NUMBER_NAMES.index(word.lower()) + 2 if word.lower() in _NUMBER_NAMES else None
 
 
 def _corners(written: re.Match[str]) -> str:
@@ -250,23 +250,25 @@ _NONE = re.compile(
     r"(?:there (?:is|are) )?no (?:real |integer |such )?(?:solutions?|roots?|values?|numbers?)"
     r"(?: exists?)?|(?:the )?empty set"
 )
-_TEXT_OF = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mbox)\s*+\{([^{}]*+)\}")
-LONGEST_WORDS = 80
+_TEXT_CONTENT = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mbox)\s*+\{([^{}]*+)\}")
+MAX_SET_CHARS = 80
 """Characters of a set in words."""
 
 
-def set_in_words(text: str) -> str | None:
+def set_notation(text: str) -> str | None:
     """What a set in words is in signs; None for all else.
 
-    >>> set_in_words(r"\\text{all real numbers}"), set_in_words(r"\\text{no solution}")
+    >>> set_notation(r"\\text{all real numbers}"), set_notation(r"\\text{no solution}")
     ('\\\\mathbb{R}', '\\\\emptyset')
     """
-    if len(text) > LONGEST_WORDS:
+    if len(text) > MAX_SET_CHARS:
         return None
-    words = " ".join(_TEXT_OF.sub(r"\1", text).lower().strip(" .").replace("non-", "non").split())
-    if _NONE.fullmatch(words):
+    phrase = " ".join(
+        _TEXT_CONTENT.sub(r"\1", text).lower().strip(" .").replace("non-", "non").split()
+    )
+    if _NONE.fullmatch(phrase):
         return "\\emptyset"
-    every = _ALL.fullmatch(words)
+    every = _ALL.fullmatch(phrase)
     if every is None or (every[1] and every[2] != "real"):
         return None
     return _SIGNED[every[1]] if every[1] else f"\\mathbb{{{_KINDS[every[2]]}}}"
@@ -311,11 +313,11 @@ def refusal(gold: str, answer: str, *, several: bool) -> str | None:
     denied = next((word for word in _denials(ours, several=several) if word not in in_gold), None)
     if denied is not None:
         return f"says {denied!r} and the gold does not"
-    known = set(_words(theirs))
-    for word in _words(ours):
-        if word in known:
+    names = set(_letter_runs(theirs))
+    for word in _letter_runs(ours):
+        if word in names:
             continue
-        if any(_reordered(word, other) for other in known):
+        if any(_reordered(word, other) for other in names):
             return "the letters of a word in another order"
     return None
 
@@ -362,7 +364,7 @@ def _denials(tokens: list[str], *, several: bool) -> Iterator[str]:
             yield word
 
 
-def _words(tokens: list[str]) -> Iterator[str]:
+def _letter_runs(tokens: list[str]) -> Iterator[str]:
     """Runs of three or more letters that stand alone: no factor, power or index beside them."""
     for i, token in enumerate(tokens):
         if len(token) > 2 and token.isalpha() and token.isascii():

@@ -13,13 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fgrpo_bench.graders.math_reading import denies, is_list, parts, set_in_words
+from fgrpo_bench.graders.math_reading import denies, is_list, parts, set_notation
 
 DOTS = "dots, however they are spelled"
 PROGRAM = "the notation of programs"
 UNITS = "units within a list"
 CONDITION = "a condition that says no more than the problem"
-WORDS = "a set in words"
+NAMED_IN_PROSE = "a set in words"
 NAME = "a set by its name"
 BRACKETS = "a list in brackets"
 
@@ -34,7 +34,7 @@ def retold(gold: str, answer: str) -> Iterator[tuple[str, str, str]]:
     """
     both = gold, answer
     for rewrite, what in (
-        (_without_words, WORDS),
+        (_without_prose, NAMED_IN_PROSE),
         (_dots, DOTS),
         (_program, PROGRAM),
         (_without_conditions, CONDITION),
@@ -51,7 +51,9 @@ def retold(gold: str, answer: str) -> Iterator[tuple[str, str, str]]:
 # Dots: a letter of their own, where they stand for what is left out of a list or a sum.
 
 _DOTS = re.compile(r"(?:\\(?:[lc]?dots|dots[cbmio])(?![A-Za-z])|\.\s?\.\s?\.|…)")
-_LEFT_OUT = re.compile(rf"(?<=[,+*=;-])(\s*+){_DOTS.pattern}|(\\(?:cdot|times)\s*+){_DOTS.pattern}")
+_OPERATOR_DOTS = re.compile(
+    rf"(?<=[,+*=;-])(\s*+){_DOTS.pattern}|(\\(?:cdot|times)\s*+){_DOTS.pattern}"
+)
 
 
 def _dots(gold: str, answer: str) -> tuple[str, str]:
@@ -59,7 +61,7 @@ def _dots(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _dotted_d(text: str) -> str:
-    return _LEFT_OUT.sub(r"\1\2\\mathcal{D}", text)
+    return _OPERATOR_DOTS.sub(r"\1\2\\mathcal{D}", text)
 
 
 # Programs.
@@ -159,10 +161,10 @@ def _without_units(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _drop_units(text: str) -> str:
-    def separator(words: re.Match[str]) -> str:
-        if denies(words[1].replace(" or ", " ")) or any(map(str.isdigit, words[1])):
-            return words[0]
-        return ", " if _JOINING.search(words[1]) else ""
+    def separator(match: re.Match[str]) -> str:
+        if denies(match[1].replace(" or ", " ")) or any(map(str.isdigit, match[1])):
+            return match[0]
+        return ", " if _JOINING.search(match[1]) else ""
 
     return _TEXT.sub(separator, text)
 
@@ -230,19 +232,23 @@ def _changes(bare: str, condition: str) -> bool:
 def _without_conditions(gold: str, answer: str) -> tuple[str, str]:
     """Without the condition that one of the two has behind it, or that both have alike."""
     gold, answer = _ONLY.sub("", gold), _ONLY.sub("", answer)
-    of_gold, of_answer = _CONDITION.search(gold), _CONDITION.search(answer)
-    bare_gold = gold[: of_gold.start()] if of_gold else gold
-    bare_answer = answer[: of_answer.start()] if of_answer else answer
+    gold_condition, answer_condition = _CONDITION.search(gold), _CONDITION.search(answer)
+    bare_gold = gold[: gold_condition.start()] if gold_condition else gold
+    bare_answer = answer[: answer_condition.start()] if answer_condition else answer
     if not bare_gold.strip() or not bare_answer.strip():
         return gold, answer
-    if of_gold and of_answer and _PLAIN.sub("", of_gold[0]) != _PLAIN.sub("", of_answer[0]):
+    if (
+        gold_condition
+        and answer_condition
+        and _PLAIN.sub("", gold_condition[0]) != _PLAIN.sub("", answer_condition[0])
+    ):
         return gold, answer
-    if of_answer and not of_gold and _changes(bare_answer, of_answer[0]):
+    if answer_condition and not gold_condition and _changes(bare_answer, answer_condition[0]):
         return gold, answer
-    bound = _BOUND.fullmatch(of_gold[0]) if of_gold and not of_answer else None
+    bound = _BOUND.fullmatch(gold_condition[0]) if gold_condition and not answer_condition else None
     if bound and bound[1] and bound[1] not in _INDICES:
         return gold, answer  # a part of a curve or of a domain
-    for bare, condition in ((bare_gold, of_gold), (bare_answer, of_answer)):
+    for bare, condition in ((bare_gold, gold_condition), (bare_answer, answer_condition)):
         # whole numbers between two bounds are not what lies between them
         lies_between = _RELATION.search(bare) or (bare.strip()[0] in "([" and "," in bare)
         if condition and lies_between and not re.search(r"R|\\forall|text", condition[0]):
@@ -253,8 +259,8 @@ def _without_conditions(gold: str, answer: str) -> tuple[str, str]:
 # Sets and lists.
 
 
-def _without_words(gold: str, answer: str) -> tuple[str, str]:
-    return set_in_words(gold) or gold, set_in_words(answer) or answer
+def _without_prose(gold: str, answer: str) -> tuple[str, str]:
+    return set_notation(gold) or gold, set_notation(answer) or answer
 
 
 _BRACKETED = re.compile(r"\s*+(?:\\left\s?)?\[([^\[\]]+?)(?:\\right\s?)?\]\s*+")
@@ -279,14 +285,14 @@ _NAMED_SET = re.compile(
 def _without_names(gold: str, answer: str) -> tuple[str, str]:
     """`x \\in [0, 1)` and `A \\cup B = [0, 1)` as the set alone, unless the other one names another
     set or bounds another variable."""
-    of_gold, of_answer = _NAMED_SET.match(gold), _NAMED_SET.match(answer)
-    names = ["".join(named["name"].split()) for named in (of_gold, of_answer) if named]
+    gold_set, answer_set = _NAMED_SET.match(gold), _NAMED_SET.match(answer)
+    names = ["".join(named["name"].split()) for named in (gold_set, answer_set) if named]
     if not names or len(set(names)) > 1:
         return gold, answer
-    other = answer if of_gold else gold
+    other = answer if gold_set else gold
     if len(names) == 1 and _bounds_another(other, names[0]):
         return gold, answer
-    return (of_gold["set"] if of_gold else gold), (of_answer["set"] if of_answer else answer)
+    return (gold_set["set"] if gold_set else gold), (answer_set["set"] if answer_set else answer)
 
 
 def _bounds_another(text: str, name: str) -> bool:

@@ -24,11 +24,11 @@ VERSION = 1
 _SPELLED = re.compile(rf"({'|'.join(map(re.escape, PROGRAMS))})(?:-from-([0-9]+(?:\.[0-9]+)?))?")
 
 
-def layer_of(program: str, threshold: float | None) -> str:
+def layer_name(program: str, threshold: float | None) -> str:
     """The name of a program's verdicts. threshold: the least score of a correct draw; None is
     USUAL. ValueError for one that is negative or no finite number.
 
-    >>> layer_of("verl", None), layer_of("verl", 0.5)
+    >>> layer_name("verl", None), layer_name("verl", 0.5)
     ('verl', 'verl-from-0.5')
     """
     if threshold in (None, USUAL):

@@ -68,16 +68,20 @@ def rollout_advantages(
         index = torch.tensor([members[name] for name in names], device=rewards.device)
         _check_rewards(rewards[index], names, advantage, focal_gamma)
         mine = {name: values[index] for name, values in read.items()}
-        of_size = group_advantages(rewards[index], focal_gamma, advantage, parameters, **mine)
-        if not of_size.isfinite().all():
+        size_advantages = group_advantages(
+            rewards[index], focal_gamma, advantage, parameters, **mine
+        )
+        if not size_advantages.isfinite().all():
             bad = [
-                n for n, ok in zip(names, of_size.isfinite().all(1).tolist(), strict=True) if not ok
+                n
+                for n, ok in zip(names, size_advantages.isfinite().all(1).tolist(), strict=True)
+                if not ok
             ]
             raise FloatingPointError(
                 f"the advantages {advantage} of {_named(bad)} are not finite: look at the rewards "
                 "and log-probabilities of these rollouts"
             )
-        advantages[index] = of_size
+        advantages[index] = size_advantages
     return advantages
 
 

@@ -245,11 +245,12 @@ def stopping(stored: Mapping[str, Any], path: Path) -> StagedDesign:
 def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
     """Grader versions as a stage's target has them: by benchmark, and by benchmark/grader for
     further graders."""
-    return {
-        name if grader == benchmark.grader else f"{name}/{grader}": grader_version(grader)
-        for name, benchmark in benchmarks.items()
-        for grader in (benchmark.grader, *benchmark.extra_graders)
-    }
+    by_name = {}
+    for name, benchmark in benchmarks.items():
+        by_name[name] = grader_version(benchmark.grader)
+        for grader in benchmark.extra_graders:
+            by_name[f"{name}/{grader}"] = grader_version(grader)
+    return by_name
 
 
 def stages(planned: Planned) -> Iterator[Stage]:

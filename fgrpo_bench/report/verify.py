@@ -266,5 +266,5 @@ def _is_judged_so(row: dict[str, Any], again: Grade | None) -> bool:
         return False
     if again.outcome == "unscored":  # why it could not tell may differ from machine to machine
         return bool(row["outcome"] == "unscored")
-    judged = (again.outcome, again.extracted, again.reason)
+    judged = (again.outcome, again.extracted, again.stored_reason)
     return judged == (row["outcome"], row["extracted"], row["reason"])

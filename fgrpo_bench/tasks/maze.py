@@ -94,10 +94,10 @@ def _grow(seeds: NDArray[np.int64], width: int) -> NDArray[np.int8]:
     start = tree + inner[0]
     enlarge(start, [flat_state[start + offset] for offset in offsets])
     for step in range(width**2 - 1):
-        drawn = first_slot + (numbers[2 * step] * size).astype(np.int64)
-        cell = tree + slots[drawn]
+        slot = first_slot + (numbers[2 * step] * size).astype(np.int64)
+        cell = tree + slots[slot]
         size -= 1
-        slots[drawn] = slots[first_slot + size]
+        slots[slot] = slots[first_slot + size]
         neighbours = [flat_state[cell + offset] for offset in offsets]
         mask = sum((kind == _TREE).astype(np.int64) << bit for bit, kind in enumerate(neighbours))
         nth = (numbers[2 * step + 1] * _N_SET[mask]).astype(np.int64)
@@ -286,19 +286,19 @@ class MazeTask(Task):
     @staticmethod
     def in_words(problem: Problem) -> str:
         """What a problem asks, e.g. `16 moves to the goal of 9-4-h0`."""
-        drawn = mazes.read_maze(problem.target)
-        return f"{len(drawn.moves)} moves to the goal of {problem.problem_id}"
+        maze = mazes.read_maze(problem.target)
+        return f"{len(maze.moves)} moves to the goal of {problem.problem_id}"
 
     @cached_property
     def _heldout(self) -> NDArray[np.int8]:
         """Their trees, [n_heldout, cells]."""
-        trees = self._drawn("heldout", np.arange(self.n_heldout))
+        trees = self._draw_trees("heldout", np.arange(self.n_heldout))
         for attempt in count(1):
             first = np.unique(_digests(trees), return_index=True)[1]
             again = np.setdiff1d(np.arange(len(trees)), first)
             if not len(again):
                 break
-            trees[again] = self._drawn(f"heldout other {attempt}", again)
+            trees[again] = self._draw_trees(f"heldout other {attempt}", again)
         return trees
 
     @cached_property
@@ -308,15 +308,15 @@ class MazeTask(Task):
     def _train(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int8]:
         """The trees of training problems, [indices, cells]."""
         numbers = np.asarray(indices, np.int64)
-        trees = self._drawn("train", numbers)
+        trees = self._draw_trees("train", numbers)
         for attempt in count(1):
             again = np.flatnonzero(np.isin(_digests(trees), self._heldout_digests))
             if not len(again):
                 break
-            trees[again] = self._drawn(f"train other {attempt}", numbers[again])
+            trees[again] = self._draw_trees(f"train other {attempt}", numbers[again])
         return trees
 
-    def _drawn(self, purpose: str, numbers: NDArray[np.int64]) -> NDArray[np.int8]:
+    def _draw_trees(self, purpose: str, numbers: NDArray[np.int64]) -> NDArray[np.int8]:
         """Trees whose paths are no longer than max_moves, [numbers, cells]."""
         trees = self._grown(purpose, numbers)
         most = self._spec.max_moves
@@ -343,17 +343,17 @@ class MazeTask(Task):
 
 def _grids(trees: NDArray[np.int8], size: int) -> list[str]:
     """Mazes as text, of trees [trees, cells]."""
-    line, of = size + 1, len(trees)
-    places = np.full((of, size * line), ord(mazes.WALL), np.uint8)
+    line, n_trees = size + 1, len(trees)
+    places = np.full((n_trees, size * line), ord(mazes.WALL), np.uint8)
     places[:, size::line] = ord(mazes.NEWLINE)
     odd = np.arange(1, size, 2)
     cells = (odd[:, None] * line + odd).ravel()
     towards = np.array([down * line + right for down, right in DIRECTIONS])
-    places[np.arange(of)[:, None], cells[1:] + towards[trees[:, 1:]]] = ord(mazes.OPEN)
+    places[np.arange(n_trees)[:, None], cells[1:] + towards[trees[:, 1:]]] = ord(mazes.OPEN)
     places[:, cells] = ord(mazes.OPEN)
     places[:, cells[0]], places[:, cells[-1]] = ord(mazes.START), ord(mazes.GOAL)
     text, length = places.tobytes().decode(), size * line
-    return [text[i * length : (i + 1) * length] for i in range(of)]
+    return [text[i * length : (i + 1) * length] for i in range(n_trees)]
 
 
 @lru_cache

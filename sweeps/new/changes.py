@@ -67,13 +67,7 @@ class Changes:
     def add_entry(self, path: Path, table: str, entry: str) -> None:
         """An entry at the end of a dictionary or set of the module."""
         text = self.current_text(path)
-        node = next(
-            node.value
-            for node in ast.parse(text).body
-            if isinstance(node, ast.Assign | ast.AnnAssign)
-            and ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-            == table
-        )
+        node = _assigned_value(text, table)
         assert node is not None and node.end_lineno is not None
         lines = text.splitlines()
         last = lines[node.end_lineno - 1]
@@ -118,6 +112,16 @@ class Changes:
             print("next:")
             print("".join(f"  {step}\n" for step in next_steps), end="")
         return 0
+
+
+def _assigned_value(text: str, name: str) -> ast.expr | None:
+    """What a module assigns to a name; None where it assigns nothing."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if ast.unparse(target) == name:
+                return node.value
+    return None
 
 
 def _duplicate_name(text: str) -> str | None:

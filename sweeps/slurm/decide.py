@@ -303,12 +303,10 @@ def decide(
     uncount: list[str] = []
     ready: set[str] = set()
     observed = list(observed)
-    needed = {
-        need
-        for observation in observed
-        if not observation.done
-        for need in observation.record.needs
-    }
+    needed: set[str] = set()
+    for observation in observed:
+        if not observation.done:
+            needed.update(observation.record.needs)
     for observation in observed:
         name = observation.record.name
         standing = decide_stage(observation, now=now, max_attempts=max_attempts)

@@ -461,24 +461,21 @@ def render(answer: Mapping[str, Any], width: int | None = None) -> str:
     """A row a stage that is at work, waits for a reason or failed; a count of the others. width:
     as of sweeps.status.fitted."""
     columns = status.number_columns(s for point in answer["points"] for s in point["stages"])
-    header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
     titles = [NUMBERS[name].column for name in columns]
-    header = [*header, *titles, "why"]
-    rows = [
-        [
-            point["point_id"],
-            _title(stage, point["stages"]),
-            stage["state"],
-            stage.get("job_id") or "",
-            stage.get("node") or "",
-            stage.get("elapsed") or "",
-            str(stage["attempts"] or ""),
-            f"{stage['step']}/{stage['of']}" if stage.get("of") else "",
-            *(shown(name, stage["numbers"]) for name in columns),
-            stage.get("reason") or "",
-        ]
-        for point in answer["points"]
-        for stage in point["stages"]
-    ]
+    header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
+    rows = [[*header, *titles, "why"]]
+    for point in answer["points"]:
+        for stage in point["stages"]:
+            row = _job_cells(stage, _title(stage, point["stages"]))
+            numbers = [shown(name, stage["numbers"]) for name in columns]
+            rows.append([point["point_id"], *row, *numbers, stage.get("reason") or ""])
+    # the columns that go first where the terminal is narrow; the reward, the first number, stays
     optional = ["node", "elapsed", *titles[1:]]
-    return status.framed(answer, status.fitted([header, *rows], optional, width))
+    return status.framed(answer, status.fitted(rows, optional, width))
+
+
+def _job_cells(stage: Mapping[str, Any], title: str) -> list[str]:
+    """Stage, state, job, node, elapsed, attempts and step; empty where there is none."""
+    step = f"{stage['step']}/{stage['of']}" if stage.get("of") else ""
+    job = [stage.get(key) or "" for key in ("job_id", "node", "elapsed")]
+    return [title, stage["state"], *job, str(stage["attempts"] or ""), step]

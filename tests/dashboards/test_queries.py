@@ -11,16 +11,16 @@ import pytest
 
 from dashboards.pages import BUILDERS, audit, compare, sweep
 from dashboards.pages.draws import answers, draws, with_answers
-from dashboards.pages.problems import problem_text, words_of
+from dashboards.pages.problems import problem_summaries, problem_text
 from dashboards.queries import (
     SORTED,
     RunRoot,
-    analysis_of,
     by_gain,
-    checkpoints_of,
+    checkpoints_by_name,
+    count_lost_solutions,
+    load_analysis,
     problem_outcomes,
     remembered,
-    solutions_lost_of,
     stamp,
 )
 from fgrpo_bench.analysis import analyse, analysed, frames
@@ -40,12 +40,12 @@ def test_a_finished_sweep_is_read_and_one_that_has_gone_on_is_analysed_in_memory
     results = sweep_with_draws(tmp_path)
     stored = analysed(results)
     before = snapshot(tmp_path)
-    assert analysis_of(results).comparisons.equals(stored.comparisons)
-    assert analysis_of(results) is analysis_of(load_results(results.paths))
+    assert load_analysis(results).comparisons.equals(stored.comparisons)
+    assert load_analysis(results) is load_analysis(load_results(results.paths))
     less = forget(results, "grpo-n8-g1-s12")
     changed = snapshot(tmp_path)
     assert changed != before
-    newer = analysis_of(less)
+    newer = load_analysis(less)
     assert newer.estimate("countdown", "grpo-n8-g1", 32).seeds == (11,)
     assert snapshot(tmp_path) == changed
 
@@ -57,7 +57,7 @@ def test_compare_computes_what_it_shows_and_nothing_else(finished, monkeypatch):
     for source in ("coverages", "likelihoods", "other_graders", "rows_by_value"):
         monkeypatch.setattr(frames, source, unwanted)
     analysis = analyse(finished)
-    monkeypatch.setattr(compare, "analysis_of", lambda _: analysis)
+    monkeypatch.setattr(compare, "load_analysis", lambda _: analysis)
     assert "F-GRPO N=8 gamma=1" in str(BUILDERS["compare"](finished, {}))
     with pytest.raises(AssertionError, match="nothing of this is shown"):
         analysis.rows("coverage")
@@ -65,8 +65,8 @@ def test_compare_computes_what_it_shows_and_nothing_else(finished, monkeypatch):
 
 def test_two_sweeps_with_the_same_results_are_told_apart(finished, tmp_path):
     other = copy(finished, tmp_path)
-    assert analysis_of(finished).results.paths == finished.paths
-    assert analysis_of(other).results.paths == other.paths
+    assert load_analysis(finished).results.paths == finished.paths
+    assert load_analysis(other).results.paths == other.paths
 
 
 def test_problems_are_ordered_by_what_training_lost(finished):
@@ -132,7 +132,7 @@ def test_a_problem_that_is_still_solved_is_framed_where_it_lost_solutions(tmp_pa
         extracted=pl.when(is_one).then(pl.lit("9+8+8")).otherwise("extracted")
     )
     write_table(path, alike, GRADES)
-    lost = solutions_lost_of(results, "countdown", 32)
+    lost = count_lost_solutions(results, "countdown", 32)
     others = [n for (cell, seed, name), (n, _) in lost.items() if name == problem and seed == 12]
     assert others == [0] * len(others) and others
     n_lost, n_solutions = lost[point.label, 11, problem]
@@ -152,7 +152,7 @@ def test_a_problem_is_read_as_the_task_makes_it_and_is_empty_where_files_are_old
     task = make_task(from_dict(TaskSpec, spec["identity"]["sampling"]["task"]))
     real = task.problem(task.n_train + 3)
     target, digits = real.target.split("-")[::-1]
-    words = words_of(finished, "countdown")[real.problem_id]
+    words = problem_summaries(finished, "countdown")[real.problem_id]
     assert words == f"reach {int(target)} from {', '.join(digits)}"
     found = problem_text(point, "countdown", real.problem_id)
     assert (found.prompt, found.gold) == (real.prompt, real.target)
@@ -202,7 +202,7 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     assert done.states["done"] == sum(done.states.values()) > 10
     assert done.projected == done.spent
     assert not done.running
-    failed = checkpoints_of(results)["grpo-n8-g1-s12"]
+    failed = checkpoints_by_name(results)["grpo-n8-g1-s12"]
     failed.train.done.unlink()
     failed.evaluate.done.unlink()
     write_text(failed.train.log(1), "first\n" * 99 + "\nMemoryError: no room\n")
@@ -221,7 +221,7 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
 def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     results = sweep_with_draws(tmp_path)
     whole = {name: sweep.steps_by_cell(results, name) for name in NUMBERS}
-    first, second = (checkpoints_of(results)[f"grpo-n8-g1-s{seed}"] for seed in (11, 12))
+    first, second = (checkpoints_by_name(results)[f"grpo-n8-g1-s{seed}"] for seed in (11, 12))
     before = second.metrics()
     run = Training(first, engine)
     run.whole = [row | {"gpus": 8} for row in run.whole]
@@ -244,7 +244,7 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
 
 def test_a_page_reads_every_table_of_metrics_once(tmp_path):
     results = sweep_with_draws(tmp_path)
-    analysis_of(results)  # which reads them for itself
+    load_analysis(results)  # which reads them for itself
     with patch("fgrpo_bench.analysis.results.read_table", wraps=read_table) as reads:
         for _ in ("first", "again"):
             BUILDERS["sweep"](results, {})

@@ -200,14 +200,12 @@ def _check_finite(
         return
     rewards = _in_order(experiences, [experience.rewards for experience in experiences])
     shown = rewards.view(-1, group_size)[groups][0].tolist()
-    names = [
-        name
-        for experience in experiences
-        for name, i in zip(
-            problem_ids(experience.labels, experience.prompts), experience.index, strict=True
-        )
-        if groups[i // group_size]
-    ]
+    names = []
+    for experience in experiences:
+        ids = problem_ids(experience.labels, experience.prompts)
+        for name, i in zip(ids, experience.index, strict=True):
+            if groups[i // group_size]:
+                names.append(name)
     quantity = f"the advantage {advantage} of {named_groups(names)} (rewards {shown})"
     raise diverged(step, quantity, saved=SAVED)
 

@@ -265,10 +265,10 @@ def _candidates(text: str) -> list[str]:
 
 def _truths(text: str) -> list[bool] | None:
     """None where there is any other word, or none at all."""
-    words = [word for word in _SEPARATORS.split(text.lower().strip("[]() ")) if word]
-    if not words or not all(word in _YES or word in _NO for word in words):
+    answers = [word for word in _SEPARATORS.split(text.lower().strip("[]() ")) if word]
+    if not answers or not all(word in _YES or word in _NO for word in answers):
         return None
-    return [word in _YES for word in words]
+    return [word in _YES for word in answers]
 
 
 def time_sequence(game_data: Any, response: str) -> Grade:

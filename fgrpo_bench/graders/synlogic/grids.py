@@ -184,7 +184,7 @@ def skyscraper_puzzle(game_data: Any, response: str) -> Grade:
             "left": (left, [_n_visible(line) for line in square]),
             "right": (right, [_n_visible(line[::-1]) for line in square]),
         }
-        wrong = [side for side, (clues, seen) in sides.items() if clues != seen]
+        wrong = [side for side, (clues, visible) in sides.items() if clues != visible]
         fault = f"not as many in sight from the {wrong[0]}" if wrong else None
     return game.verdict(fault, square)
 
@@ -420,27 +420,27 @@ def _touching(cells: set[Position], grid: list[list[Any]]) -> bool:
 def _paired(tents: set[Position], trees: set[Position], grid: list[list[str]]) -> bool:
     """Whether every tent can have a tree beside it that no other tent has: a bipartite matching,
     by augmenting paths (Kuhn 1955), without recursion."""
-    tree_of: dict[Position, Position] = {}
-    tent_of: dict[Position, Position] = {}
+    tree_by_tent: dict[Position, Position] = {}
+    tent_by_tree: dict[Position, Position] = {}
     for tent in tents:
-        asked_by: dict[Position, Position] = {}  # tree -> the tent that would have it
+        suitor: dict[Position, Position] = {}  # tree -> the tent that would have it
         asking, free = [tent], None
         while asking and free is None:
             asker = asking.pop()
             for tree in game.around(asker, grid):
-                if tree in trees and tree not in asked_by:
-                    asked_by[tree] = asker
-                    if tree not in tent_of:
+                if tree in trees and tree not in suitor:
+                    suitor[tree] = asker
+                    if tree not in tent_by_tree:
                         free = tree
                         break
-                    asking.append(tent_of[tree])
+                    asking.append(tent_by_tree[tree])
         if free is None:
             return False
         while free is not None:  # each tent on the path takes the tree it asked for
-            taker = asked_by[free]
-            given_up = tree_of.get(taker)
-            tree_of[taker], tent_of[free] = free, taker
-            free = given_up
+            taker = suitor[free]
+            released = tree_by_tent.get(taker)
+            tree_by_tent[taker], tent_by_tree[free] = free, taker
+            free = released
     return True
 
 

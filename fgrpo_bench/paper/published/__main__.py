@@ -40,22 +40,22 @@ def paper_tables(number: int | None = None) -> list[Table]:
     that is none of TITLES.
     """
     if number is not None and number not in TITLES:
-        known = ", ".join(map(str, TITLES))
-        raise ValueError(f"table {number}: there are {known} (table 2 stands with table 10)")
+        choices = ", ".join(map(str, TITLES))
+        raise ValueError(f"table {number}: there are {choices} (table 2 stands with table 10)")
     return [table for n in ([number] if number else TITLES) for table in _tables(n)]
 
 
 def _tables(number: int) -> Iterator[Table]:
     rows = published().filter(pl.col("table") == number)
     for model in rows["model"].unique(maintain_order=True):
-        of_model = rows.filter(pl.col("model") == model)
+        model_rows = rows.filter(pl.col("model") == model)
         title = f"Table {number}, {model}: {TITLES[number]}"
         if number in (12, 13, 14):
-            yield _by_k(title, of_model, ("benchmark", "method", "gamma"))
+            yield _by_k(title, model_rows, ("benchmark", "method", "gamma"))
         elif number == 4:
-            yield _by_k(title, of_model, ("group_size", "method", "gamma"))
+            yield _by_k(title, model_rows, ("group_size", "method", "gamma"))
         else:
-            yield _by_benchmark(title, of_model, _delta_nll() if number == 10 else {})
+            yield _by_benchmark(title, model_rows, _delta_nll() if number == 10 else {})
 
 
 LEGEND = ((Value(text="bold", best=True), "best in its column"),)
@@ -122,8 +122,8 @@ def _render(kind: str, number: int | None = None) -> str:
     tables = paper_tables(number)
     if kind == "csv":
         numbers = list(TITLES) if number is None else [number]
-        wanted = [*numbers, *([2] if 10 in numbers else [])]
-        return published().filter(pl.col("table").is_in(wanted)).write_csv()
+        columns = [*numbers, *([2] if 10 in numbers else [])]
+        return published().filter(pl.col("table").is_in(columns)).write_csv()
     if kind == "html":
         return html(HEADING, tables, {})
     if kind == "latex":

@@ -177,23 +177,23 @@ class CategoricalPolicy:
 
     def draw(self, n: int) -> Indices:
         """n independent draws: indices of actions [n], in no particular order."""
-        drawn = self._accepted(n)
-        while len(drawn) < n:
-            drawn = np.concatenate([drawn, self._accepted(n - len(drawn))])
-        if len(drawn) > n:  # all are alike, so any n of them will do, chosen without looking
-            surplus = self._rng.choice(len(drawn), len(drawn) - n, replace=False, shuffle=False)
-            drawn = np.delete(drawn, surplus)
-        return drawn
+        actions = self._accepted(n)
+        while len(actions) < n:
+            actions = np.concatenate([actions, self._accepted(n - len(actions))])
+        if len(actions) > n:  # all are alike, so any n of them will do, chosen without looking
+            surplus = self._rng.choice(len(actions), len(actions) - n, replace=False, shuffle=False)
+            actions = np.delete(actions, surplus)
+        return actions
 
-    def settle(self, drawn: Indices) -> tuple[Indices, Indices]:
+    def settle(self, draws: Indices) -> tuple[Indices, Indices]:
         """The distinct places that draws mean, each untouched one moved to the next free place of
         its kind, and how often each was drawn."""
-        if len(drawn) * 4 > len(self.logits):
-            tally = np.bincount(drawn, minlength=len(self.logits))
+        if len(draws) * 4 > len(self.logits):
+            tally = np.bincount(draws, minlength=len(self.logits))
             places = np.flatnonzero(tally)
             counts = tally[places]
         else:
-            places, counts = np.unique(drawn, return_counts=True)
+            places, counts = np.unique(draws, return_counts=True)
         low, high = places.searchsorted([self.first, self.last])
         if low:
             places[:low] = np.arange(self.first - low, self.first)
@@ -386,7 +386,7 @@ def make(
     longest_first = sorted(runs, key=lambda run: -run.cost(settings))
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent)
     try:
-        futures = [pool.submit(_make_one, folder, settings, run) for run in longest_first]
+        futures = [pool.submit(_make_run, folder, settings, run) for run in longest_first]
         for future in as_completed(futures):
             future.result()
             tell()
@@ -398,7 +398,7 @@ def make(
         pool.shutdown(cancel_futures=True)
 
 
-def _make_one(folder: Path, settings: Settings, run: Run) -> None:
+def _make_run(folder: Path, settings: Settings, run: Run) -> None:
     record = {
         "recipe": _recipe(settings),
         "run": asdict(run),

@@ -119,21 +119,21 @@ def simulate(
     if workers < 1:
         raise ValueError(f"--workers {workers}: at least one")
     done = stored(folder, settings)
-    left = [run for run in runs if run not in done]
+    missing = [run for run in runs if run not in done]
     if dry_run:
         refuse(context, "is not asked with --dry-run", "as_json")
-        print(f"{folder}\n{outlook(settings, runs, left, workers=workers)}")
+        print(f"{folder}\n{outlook(settings, runs, missing, workers=workers)}")
         return 0
     with aside(as_json):
-        print(f"{folder}\n{len(runs)} runs, {len(left)} to make", flush=True)
-    make(folder, settings, left, workers=workers, tell=_progress(len(left)))
+        print(f"{folder}\n{len(runs)} runs, {len(missing)} to make", flush=True)
+    make(folder, settings, missing, workers=workers, tell=_progress(len(missing)))
     masses = frame(stored(folder, settings))
     files = write_report(folder, settings, masses)
     if as_json:
         print_json({"ends": ends(masses).to_dicts(), "files": files})
         return 0
     print()
-    print("\n".join(words(settings, masses)))
+    print("\n".join(summary_paragraphs(settings, masses)))
     for table in tables(masses):
         print("\n".join(["", *plain_table(table)]))
     print()
@@ -160,13 +160,15 @@ def _progress(n: int) -> Callable[[], None]:
     return tell
 
 
-def outlook(settings: Settings, runs: Sequence[Run], left: Sequence[Run], *, workers: int) -> str:
-    """What a call would do. left: the runs that are not stored yet."""
-    seconds = sum(run.cost(settings) for run in left)
+def outlook(
+    settings: Settings, runs: Sequence[Run], missing: Sequence[Run], *, workers: int
+) -> str:
+    """What a call would do. missing: the runs that are not stored yet."""
+    seconds = sum(run.cost(settings) for run in missing)
     sizes = sorted({run.group_size for run in runs})
     return (
         f"{len(runs)} runs of {settings.steps:,} steps over {settings.n_actions:,} actions, N from "
-        f"{sizes[0]:,} to {sizes[-1]:,}: {len(runs) - len(left)} done, {len(left)} to make\n"
+        f"{sizes[0]:,} to {sizes[-1]:,}: {len(runs) - len(missing)} done, {len(missing)} to make\n"
         f"about {seconds:.0f} processor seconds, {seconds / workers:.0f} s with {workers} processes"
     )
 
@@ -204,16 +206,15 @@ def curves(masses: pl.DataFrame) -> pl.DataFrame:
 
     masses: as of `frame`.
     """
-    over_seeds = [
-        statistic(pl.col(name)).alias(f"{name}_{suffix}")
-        for name in MEASURED
-        for suffix, statistic in (
-            ("mean", pl.Expr.mean),
-            ("sd", pl.Expr.std),
-            ("low", pl.Expr.min),
-            ("high", pl.Expr.max),
-        )
-    ]
+    over_seeds = []
+    for name in MEASURED:
+        column = pl.col(name)
+        over_seeds += [
+            column.mean().alias(f"{name}_mean"),
+            column.std().alias(f"{name}_sd"),
+            column.min().alias(f"{name}_low"),
+            column.max().alias(f"{name}_high"),
+        ]
     groups = masses.group_by(*CELL, "step", maintain_order=True)
     return groups.agg(pl.len().alias("n_seeds"), *over_seeds)
 
@@ -229,7 +230,7 @@ def write_report(folder: Path, settings: Settings, masses: pl.DataFrame) -> list
     The same masses give the same bytes."""
     parts = [
         "# Categorical simulation",
-        *words(settings, masses),
+        *summary_paragraphs(settings, masses),
         "![Masses by step and at the end against N](simulation.svg)",
     ]
     for table in tables(masses):
@@ -255,7 +256,7 @@ def _csv_row(cell: dict[str, float]) -> str:
     return ",".join(numbers)
 
 
-def words(s: Settings, masses: pl.DataFrame) -> list[str]:
+def summary_paragraphs(s: Settings, masses: pl.DataFrame) -> list[str]:
     """Paragraphs: what was simulated, the answer, and what the literal rule does."""
     paragraphs = [
         f"{QUESTION} {s.n_actions:,} actions, {s.n_correct:,} of them right (reward +1, others "
@@ -350,14 +351,14 @@ def panels(masses: pl.DataFrame) -> Figure:
     """Total mass by step, retained mass by step, and both at the end against N: of Adam's runs, or
     of the literal rule's where there are none else."""
     rule = "adam" if "adam" in masses["rule"] else "literal"
-    of_rule = masses.filter(rule=rule).sort(
+    rule_masses = masses.filter(rule=rule).sort(
         "focal_gamma", "group_size", "step", maintain_order=True
     )
     figure = Figure(figsize=(PAGE, 5.2), layout="constrained")
     places = figure.add_gridspec(2, 2)
-    _by_step([figure.add_subplot(places[0, i]) for i in range(2)], curves(of_rule))
+    _by_step([figure.add_subplot(places[0, i]) for i in range(2)], curves(rule_masses))
     at_end = figure.add_subplot(places[1, :])
-    _at_end(at_end, ends(of_rule))
+    _at_end(at_end, ends(rule_masses))
     if rule == "adam":
         literal = ends(masses.filter(rule="literal")).sort("focal_gamma", "group_size")
         for _, cells in _by_gamma(literal)[:1]:
@@ -380,9 +381,9 @@ def _by_step(axes: Sequence[Axes], cells: pl.DataFrame) -> None:
     ]
     shades = colormaps["viridis"](np.linspace(0.0, 0.88, len(chosen)))
     color = dict(zip(chosen, shades, strict=True))
-    for rank, (gamma, of_gamma) in enumerate(_by_gamma(cells)):
+    for rank, (gamma, gamma_cells) in enumerate(_by_gamma(cells)):
         dash = DASHES[rank % len(DASHES)]
-        shown = of_gamma.filter(pl.col("group_size").is_in(chosen))
+        shown = gamma_cells.filter(pl.col("group_size").is_in(chosen))
         for (size,), line in shown.group_by("group_size", maintain_order=True):
             for panel, name in zip(axes, PANELS, strict=True):
                 label = in_math(f"N={size:,}") if rank == 0 else None
@@ -399,14 +400,14 @@ def _by_step(axes: Sequence[Axes], cells: pl.DataFrame) -> None:
 
 
 def _at_end(axes: Axes, cells: pl.DataFrame) -> None:
-    for rank, (gamma, of_gamma) in enumerate(_by_gamma(cells)):
+    for rank, (gamma, gamma_cells) in enumerate(_by_gamma(cells)):
         color = ALGORITHMS[rank % len(ALGORITHMS)]
         for name, marker, dash in (("retained", "o", "-"), ("total", "s", ":")):
-            low, high = of_gamma[f"{name}_low"], of_gamma[f"{name}_high"]
-            axes.fill_between(of_gamma["group_size"], low, high, color=color, alpha=0.13, lw=0)
+            low, high = gamma_cells[f"{name}_low"], gamma_cells[f"{name}_high"]
+            axes.fill_between(gamma_cells["group_size"], low, high, color=color, alpha=0.13, lw=0)
             axes.plot(
-                of_gamma["group_size"],
-                of_gamma[f"{name}_mean"],
+                gamma_cells["group_size"],
+                gamma_cells[f"{name}_mean"],
                 color=color,
                 ls=dash,
                 marker=marker,

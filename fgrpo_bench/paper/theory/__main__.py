@@ -194,11 +194,11 @@ def theory(
     else:
         measured = _measured(from_sweep, root)
         rates, name = measured.success_rates, measured.name
-    drawn = _draw(rates, shares, measured, folder / f"tail-miss-{name}")
+    files = _draw(rates, shares, measured, folder / f"tail-miss-{name}")
     if as_json:
-        print_json(numbers(rates, shares, measured) | {"figure": drawn})
+        print_json(numbers(rates, shares, measured) | {"figure": files})
     else:
-        print(words(rates, shares, measured), drawn, sep="\n")
+        print(summary_text(rates, shares, measured), files, sep="\n")
     return 0
 
 
@@ -217,7 +217,7 @@ def _weights(
     if min(group_sizes) < 2:
         raise ValueError(f"--group-size {min(group_sizes)}: a group has at least 2 rollouts")
     methods = [Method.parse(text) for text in named or METHODS]
-    drawn = (
+    files = (
         None
         if folder is None
         else draw(methods, group_sizes, Method.parse(over or OVER), folder / "weights")
@@ -228,12 +228,12 @@ def _weights(
             for size in group_sizes
             for method in methods
         ]
-        print_json({"success_rates": RATES, "weights": weights, "figure": drawn})
+        print_json({"success_rates": RATES, "weights": weights, "figure": files})
         return 0
     for group_size in group_sizes:
         print("\n".join(plain_table(weight_table(methods, group_size))), end="\n\n")
-    if drawn is not None:
-        print(drawn)
+    if files is not None:
+        print(files)
     return 0
 
 
@@ -283,7 +283,7 @@ def numbers(
     }
 
 
-def words(rates: np.ndarray, shares: Sequence[float], measured: Measured | None) -> str:
+def summary_text(rates: np.ndarray, shares: Sequence[float], measured: Measured | None) -> str:
     """The table and the answer."""
     sizes = GROUP_SIZES
     columns = [mean_tail_miss(sizes, rates, share) for share in shares]
@@ -291,12 +291,13 @@ def words(rates: np.ndarray, shares: Sequence[float], measured: Measured | None)
     lost = {} if measured is None else measured.lost
     if lost:
         header.append("measured: lost")
-    rows = [
-        [str(size), *(f"{column[i]:.4f}" for column in columns)]
-        + ([f"{lost[int(size)]:.1%}" if int(size) in lost else "-"] if lost else [])
-        for i, size in enumerate(sizes)
-    ]
-    lines = aligned([header, *rows], n_words=0)
+    rows = [header]
+    for i, size in enumerate(sizes):
+        row = [str(size), *(f"{column[i]:.4f}" for column in columns)]
+        if lost:
+            row.append(f"{lost[int(size)]:.1%}" if int(size) in lost else "-")
+        rows.append(row)
+    lines = aligned(rows, n_words=0)
     answers = [
         f"tail of {share:g} of the correct answers: missed most often at N = {peak(rates, share)}"
         for share in shares

@@ -74,10 +74,10 @@ class Method:
         """e.g. `F-GRPO gamma=0.5`, `PKPO k=4`."""
         from fgrpo_bench.specs import method_name
 
-        words = [f"{name}={value}" for name, value in self.parameters.items()]
+        parts = [f"{name}={value}" for name, value in self.parameters.items()]
         if self.focal_gamma:
-            words.append(f"gamma={self.focal_gamma:g}")
-        return " ".join([method_name(self.advantage, self.focal_gamma), *words])
+            parts.append(f"gamma={self.focal_gamma:g}")
+        return " ".join([method_name(self.advantage, self.focal_gamma), *parts])
 
     def weights(self, group_size: int, rates: Sequence[float]) -> NDArray[np.float64]:
         """Expected weight on grad p at these success rates, [rates]; ValueError where it is not
@@ -160,10 +160,10 @@ class WeightLine:
 
 def lines_at(methods: Sequence[Method], group_size: int) -> list[WeightLine]:
     """Methods at a group size that all of them are defined for; the colour is the advantage's."""
-    of_rewards = [name for name in registry.table("advantages") if reads_rewards_only(name)]
+    reward_only = [name for name in registry.table("advantages") if reads_rewards_only(name)]
     lines: list[WeightLine] = []
     for method in methods:
-        values, rank = method.relative(group_size, CURVE), of_rewards.index(method.advantage)
+        values, rank = method.relative(group_size, CURVE), reward_only.index(method.advantage)
         line = WeightLine(
             labels=(method.label,),
             values=values,
@@ -175,13 +175,13 @@ def lines_at(methods: Sequence[Method], group_size: int) -> list[WeightLine]:
             lines[alike[0]] = replace(former, labels=(*former.labels, method.label))
         else:
             lines.append(line)
-    return _told_apart(lines)
+    return _with_distinct_styles(lines)
 
 
 def lines_over(method: Method) -> list[WeightLine]:
     """One method at each of SIZES that it is defined for."""
     colors = FOCAL if method.focal_gamma else PLAIN
-    return _told_apart(
+    return _with_distinct_styles(
         [
             WeightLine(
                 labels=(f"N = {size}",),
@@ -194,7 +194,7 @@ def lines_over(method: Method) -> list[WeightLine]:
     )
 
 
-def _told_apart(lines: Sequence[WeightLine]) -> list[WeightLine]:
+def _with_distinct_styles(lines: Sequence[WeightLine]) -> list[WeightLine]:
     """Lines of one colour with a style each."""
     before = [[other.color for other in lines[:i]] for i in range(len(lines))]
     return [

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.readings import (
+    BEST,
     BOUNDED,
     DISTINCT,
     FATES,
@@ -19,6 +20,7 @@ from fgrpo_bench.analysis.readings import (
     READINGS,
     SHARE,
     part_in_words,
+    units_in_words,
 )
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.documents.table import (
@@ -61,6 +63,7 @@ def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
 
 NOTES = {
     ("pass^k", MAJ): "pass^k: all of k draws are right. maj@k: the most frequent answer of k is.",
+    (BEST,): "best@k: the largest reward among k, a number.",
     (DISTINCT, SHARE): "distinct@k: different right solutions among k; share@k: of all that a "
     "problem has.",
     BOUNDED: "Of gini and cover there are bounds, no intervals.",
@@ -85,8 +88,8 @@ def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table 
         line += [_value(rows.get((name, None, cell.cell))) for name in bounds]
         lines.append(tuple(line))
     return Table(
-        title=f"{column}: other readings of the same draws at k = {k}{where}, in percent but for "
-        "distinct@k [95% interval]",
+        title=f"{column}: other readings of the same draws at k = {k}{where}, "
+        f"{units_in_words(at_k)} [95% interval]",
         header=(*NAMES, *(name.replace("k", str(k)) for name in at_k), *bounds),
         rows=tuple(lines),
         notes=tuple(
@@ -100,8 +103,15 @@ def _value(row: ReadingRow | None) -> str:
         return NONE
     if row.is_bounds:
         return bounds_in_percent(row.low, row.high)
-    shown = number_with_interval if row.reading == DISTINCT else with_interval
-    return shown(row.mean, row.low, row.high)
+    return reading_shown(row.reading, row.mean, row.low, row.high)
+
+
+def reading_shown(word: str, mean: float | None, low: float | None, high: float | None) -> str:
+    """The mean of a reading with its interval: a fraction in percent, or a number."""
+    digits = READINGS[word].digits if word in READINGS else None
+    if digits is None:
+        return with_interval(mean, low, high)
+    return number_with_interval(mean, low, high, digits=digits)
 
 
 def bounds_in_percent(low: float | None, high: float | None) -> str:

@@ -12,7 +12,13 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.paper.simulation import Settings, grid, make, run_path, stored
-from fgrpo_bench.paper.simulation.__main__ import ends, frame, main, words, write_report
+from fgrpo_bench.paper.simulation.__main__ import (
+    ends,
+    frame,
+    main,
+    summary_paragraphs,
+    write_report,
+)
 
 EXAMPLE = Path(__file__).parents[3] / "fgrpo_bench/report/examples/simulation"
 TINY = Settings(n_actions=500, n_correct=40, steps=40)
@@ -119,10 +125,10 @@ def test_the_report_has_words_tables_and_a_figure(made: Path, tmp_path: Path) ->
     # At N = 2 both retain as much, but for rounding.
     assert any(
         "gamma = 1 retains more at 1 of 3 group sizes (at N = 8 by less than the" in paragraph
-        for paragraph in words(TINY, masses)
+        for paragraph in summary_paragraphs(TINY, masses)
     )
     text = (tmp_path / "report.md").read_text()
-    assert all(paragraph in text for paragraph in words(TINY, masses))
+    assert all(paragraph in text for paragraph in summary_paragraphs(TINY, masses))
     assert "## The literal rule: masses after the last step, one seed" in text
     assert (tmp_path / "table.tex").read_text().count(r"\begin{tabular}") == 2
     csv = (tmp_path / "results.csv").read_text().splitlines()
