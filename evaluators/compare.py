@@ -38,7 +38,7 @@ from fgrpo_bench.analysis.rows import (
     ValueEstimate,
 )
 from fgrpo_bench.command.application import is_there
-from fgrpo_bench.command.runs import find_runs, named
+from fgrpo_bench.command.runs import find_runs, run_address
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.layouts import DUMP
@@ -237,7 +237,7 @@ def _at(
         if (folder / "spec.json").exists() or any(folder.glob("eval/*/*/spec.json")):
             return [from_evaluation(folder, Path(name).name)]
     known = [path.name for path in sorted(evals.glob("*/")) if path.name[0] not in "._"]
-    runs = [named(run) for run in find_runs(root)]
+    runs = [run_address(run) for run in find_runs(root)]
     raise FileNotFoundError(
         f"{name}{suggestion(name, known)}: no evaluation there, and none of that name under "
         f"{evals}; there are {', '.join(known) or 'none'}, and the runs {', '.join(runs) or 'none'}"
@@ -299,7 +299,7 @@ def _sweep_checkpoints(name: str, root: Path) -> list[EvaluatedCheckpoint]:
     if not of_cell:
         labels = dict.fromkeys(point.label for point in points)
         raise FileNotFoundError(
-            f"{named(paths)} has no cell {parts[3]!r}{suggestion(parts[3], labels)}: it has "
+            f"{run_address(paths)} has no cell {parts[3]!r}{suggestion(parts[3], labels)}: it has "
             f"{', '.join(labels)}, and runs such as {points[-1].point_id}"
         )
     return [

@@ -1,13 +1,14 @@
 """Which letter a response names as its answer, and by what kind of statement.
 
-`read` at the end asks for the statements that name a letter, the strongest first: a letter in a
-box; in `<answer>` tags or JSON; behind "the answer is" or before "is the answer"; in a conclusion
-("so it must be D", "leaving B", "probably C", "option B is correct", a letter alone on the first or
-last line). A letter that is supposed, reported of others, denied, asked or under a condition is no
-statement, nor is one that the next words call wrong. After a correction ("Wait, ...", "No, ...")
-that ends in a statement, those before it no longer count. Of what is left the strongest kind
-decides, and of that kind the last. Where that one names several letters, or a later box or tag
-another letter or none, nothing is settled. Where no letter is stated, the text of an option is one.
+`read_choice` at the end asks for the statements that name a letter, the strongest first: a letter
+in a box; in `<answer>` tags or JSON; behind "the answer is" or before "is the answer"; in a
+conclusion ("so it must be D", "leaving B", "probably C", "option B is correct", a letter alone on
+the first or last line). A letter that is supposed, reported of others, denied, asked or under a
+condition is no statement, nor is one that the next words call wrong. After a correction ("Wait,
+...", "No, ...") that ends in a statement, those before it no longer count. Of what is left the
+strongest kind decides, and of that kind the last. Where that one names several letters, or a later
+box or tag another letter or none, nothing is settled. Where no letter is stated, the text of an
+option is one.
 
 In an expression @ stands for the labels of the problem (`with_labels`). Every expression is
 possessive or bounded, so that the time is linear in the text.
@@ -460,7 +461,7 @@ _DENIES = re.compile(
 )
 
 
-def read(
+def read_choice(
     response: str, labels: str = "ABCD", options: Mapping[str, str] | None = None
 ) -> Statement | None:
     """The statement that decides, None without one; its letter is None where nothing is settled.

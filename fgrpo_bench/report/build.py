@@ -417,7 +417,7 @@ def write_files(
     analysis: Analysis, folder: Path, *, formats: Sequence[str], compare_paper: bool
 ) -> list[str]:
     """The same files of an analysis in any folder; returns their names."""
-    from fgrpo_bench.documents.style import write
+    from fgrpo_bench.documents.style import write_drawings
 
     pictures = _pictures(analysis)
     drawn = _drawn(pictures)
@@ -431,7 +431,9 @@ def write_files(
         write_text(folder / name, text)
     if (by_value := FILES["by-value"]) not in texts:  # of a report that told it by a column
         (folder / by_value).unlink(missing_ok=True)
-    figures = [file.name for name, kinds in drawn.items() for file in write(kinds, folder / name)]
+    figures = [
+        file.name for name, kinds in drawn.items() for file in write_drawings(kinds, folder / name)
+    ]
     drawings = {
         f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()
     }

@@ -28,7 +28,7 @@ from fgrpo_bench.documents.table import (
     Table,
     conjoined,
     difference,
-    number,
+    grouped_number,
     p_value,
     percent,
     points,
@@ -336,8 +336,8 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
             (
                 *names(analysis.by_cell[cell]),
                 str(row.step),
-                number(row.rollouts),
-                number(row.budget),
+                grouped_number(row.rollouts),
+                grouped_number(row.budget),
                 ", ".join(
                     f"{item.step}: {percent(item.pass_at_1)}"
                     f"{most_unscored(_at_step(analysis, item))}"
@@ -472,7 +472,7 @@ def equal_pass_at_1_tables(
 
 def _of_both(row: Comparison, cost: dict[tuple[str, int], float]) -> Iterator[str]:
     both = (row.new, row.new_step), (row.old, row.old_step)
-    yield from (number(cost[at]) for at in both)
+    yield from (grouped_number(cost[at]) for at in both)
     yield from (str(step) for _, step in both)
 
 

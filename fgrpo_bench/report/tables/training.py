@@ -6,7 +6,7 @@ In: an Analysis. Out: a table each, a row a cell.
 from __future__ import annotations
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.documents.table import NONE, Table, number, percent
+from fgrpo_bench.documents.table import NONE, Table, grouped_number, percent
 from fgrpo_bench.report.footnotes import rule_note
 from fgrpo_bench.report.tables.main import NAMES, names
 from fgrpo_bench.stages.watch import METRICS
@@ -22,7 +22,7 @@ def training_table(analysis: Analysis) -> Table:
                 *names(cell),
                 str(cost.n_runs),
                 NONE if cost.active_fraction is None else percent(cost.active_fraction),
-                number(cost.entropy, digits=3),
+                grouped_number(cost.entropy, digits=3),
             )
             for cell in analysis.by_cell.values()
             if not cell.is_base and (cost := analysis.costs.get(cell.cell)) is not None
@@ -47,9 +47,9 @@ def compute_table(analysis: Analysis) -> Table:
             (
                 *names(cell),
                 str(cost.n_runs),
-                *map(number, (cost.rollouts, cost.tokens, cost.optimizer_steps)),
+                *map(grouped_number, (cost.rollouts, cost.tokens, cost.optimizer_steps)),
                 *(
-                    number(seconds, digits=1)
+                    grouped_number(seconds, digits=1)
                     for seconds in (
                         *(cost.train_cpu_seconds, cost.train_gpu_seconds),
                         cost.evaluate_cpu_seconds,
