@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.by_value import OF_LAYOUT, partition
+from fgrpo_bench.analysis.by_value import DEFAULT_COLUMNS, partition
 from fgrpo_bench.core.problems import BY_PLACE
 from fgrpo_bench.data import problem_columns
 from fgrpo_bench.documents.table import NONE, Table
@@ -186,11 +186,13 @@ def _by_task(stored: StoredDraws, grades: pl.DataFrame) -> list[TaskRow]:
     grades: tables.GRADES.
     """
     benchmark, data = stored.benchmark, stored.spec.data_folder(stored.benchmark.name)
-    column = OF_LAYOUT.get("" if benchmark.dataset is None else benchmark.dataset.layout)
+    column = DEFAULT_COLUMNS.get("" if benchmark.dataset is None else benchmark.dataset.layout)
     if column is None or data is None:
         return []
     columns = problem_columns(data)
-    tasks = partition(columns, column, stored.problems_with_draws(), benchmark.name).value_of
+    tasks = partition(
+        columns, column, stored.problems_with_draws(), benchmark.name
+    ).value_by_problem
     return (
         grades.with_columns(task=pl.col("problem_id").replace_strict(tasks, default=None))
         .drop_nulls("task")
@@ -208,18 +210,16 @@ def _by_task(stored: StoredDraws, grades: pl.DataFrame) -> list[TaskRow]:
 
 def _task_table(name: str, rows: list[TaskRow]) -> Table:
     """The counts as shares of the draws."""
+    lines = []
+    for row in rows:
+        counts = [str(row["task"]), str(row["problems"]), f"{row['draws']:,}"]
+        for kind in ("correct", "unscored"):
+            counts.append(f"{int(row[kind]) / int(row['draws']):.2%}")
+        lines.append(tuple(counts))
     return Table(
         title=f"{name}, task by task: share of the draws",
         header=("task", "problems", "draws", "correct", "unscored"),
-        rows=tuple(
-            (
-                str(row["task"]),
-                str(row["problems"]),
-                f"{row['draws']:,}",
-                *(f"{int(row[kind]) / int(row['draws']):.2%}" for kind in ("correct", "unscored")),
-            )
-            for row in rows
-        ),
+        rows=tuple(lines),
     )
 
 

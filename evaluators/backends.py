@@ -85,7 +85,7 @@ def _start(target: SamplingTarget) -> SamplingEngine:
         return start_engines(
             partial(vllm, target),
             engines=placement.evaluation_engines,
-            gpus_each=gpus,
+            gpus_per_engine=gpus,
             at_once=in_flight(placement, target.device, sum(limits(target.settings))),
             check=encoder(tokenizer_of(target), target.evaluation, target.settings),
         )
@@ -129,14 +129,13 @@ def embedded(target: SamplingTarget) -> SamplingEngine:
             responses = tokenizer.decode(sampled.tokens.cpu().numpy())
             n_tokens = mask.sum(1).tolist()
             finished = ((sampled.tokens == policy.eos) & mask).any(1).tolist()
-            yield [
-                make_draw(
-                    request, response, n_tokens=tokens, end_token=policy.eos if ended else None
-                )
-                for request, response, tokens, ended in zip(
-                    flat, responses, n_tokens, finished, strict=True
-                )
-            ]
+            draws = []
+            for request, response, tokens, ended in zip(
+                flat, responses, n_tokens, finished, strict=True
+            ):
+                end_token = policy.eos if ended else None
+                draws.append(make_draw(request, response, n_tokens=tokens, end_token=end_token))
+            yield draws
 
     return SamplingEngine(draw=draw, facts=engine_facts(device))
 

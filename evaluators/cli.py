@@ -424,8 +424,8 @@ def _run_model(options: Options, *, as_json: bool, dry_run: bool) -> int:
 
     also = parse_readings(options.also)
     with aside(as_json):
-        request, said = evaluation_request(options)
-        for line in said:
+        request, notices = evaluation_request(options)
+        for line in notices:
             print(line, flush=True)
         if options.by is not None:
             standalone.check_column(options.by, request.evaluation.benchmarks, request.root)

@@ -111,8 +111,8 @@ Also = Annotated[
     typer.Option(
         "--also",
         metavar="READING,...",
-        help="other readings of the same draws: pass^k, maj@k, distinct@k, share@k; of one "
-        "evaluation also gini and cover@0.5, of two solutions",
+        help="other readings of the same draws: pass^k, maj@k, best@k, distinct@k, share@k; of "
+        "one evaluation also gini and cover@0.5, of two solutions",
     ),
 ]
 
@@ -133,10 +133,10 @@ def print_scores(
     from .readings import readings_table
     from .stored import closing_table, scores
 
-    table = readings_table(evaluations, also) if also else None
+    table = readings_table(evaluations, also, graders) if also else None
     if as_json:
         print_json({
-            "folders": [*dict.fromkeys(str(of.stage.folder) for of in evaluations)],
+            "folders": [*dict.fromkeys(str(item.stage.folder) for item in evaluations)],
             "by": by,
             "scores": scores(evaluations, graders, by),
             "also": [] if table is None else [table_as_json(table)],
@@ -275,20 +275,21 @@ def compare_(
 ) -> int:
     from fgrpo_bench.graders.recorded import is_recorded
 
-    from . import compare
+    from . import compare, compare_output
+    from .compare_places import files_in
     from .dumps import NamedColumns
     from .readings import parse_readings
 
     if as_json or html or md or csv:
         refuse(context, "is of what is shown, and nothing is shown beside a file or --json", "wide")
     root, words = root or default_root(), parse_readings(also, is_comparison=True)
-    of_files = {
+    file_options = {
         "--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer,
         "--response": response, "--score": score, "--threshold": threshold, "--step": step,
         "--verdicts": None if verdicts == "both" else verdicts,
     }  # fmt: skip
-    given = [f"{option} {value}" for option, value in of_files.items() if value is not None]
-    files = compare.files_in(what)
+    given = [f"{option} {value}" for option, value in file_options.items() if value is not None]
+    files = files_in(what)
     if given and not files:
         context.fail(
             f"{given[0]} says what a file of draws is of, and none of {', '.join(what)} is such a "
@@ -308,11 +309,11 @@ def compare_(
         share_verdicts(root)
     compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by, also=words)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
-    written = compare.write(compared, html=html, md=md, csv=csv)
+    written = compare_output.write(compared, html=html, md=md, csv=csv)
     if as_json:
-        print_json(compare.as_json(compared))
+        print_json(compare_output.as_json(compared))
     else:
-        print(written or compare.text(compared, wide=wide))
+        print(written or compare_output.text(compared, wide=wide))
     for row in worse:
         print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
     return EXIT_WORSE if worse else EXIT_DONE
@@ -380,12 +381,12 @@ def groups_(
         group_size=group_size,
         threshold=threshold,
     )
-    of = groups.summary(read, ", ".join(place.name or str(place) for place in dump), method)
-    written = groups.write(of, html=html, md=md)
+    summary = groups.summary(read, ", ".join(place.name or str(place) for place in dump), method)
+    written = groups.write(summary, html=html, md=md)
     if name is not None:
-        stored = store_groups(of, name, root=root)
+        stored = store_groups(summary, name, root=root)
         print(f"stored as {stored}: `fgrpo-bench dashboard` shows it", file=sys.stderr)
-    print_json(of.as_json()) if as_json else print(written or groups.text(of))
+    print_json(summary.as_json()) if as_json else print(written or groups.text(summary))
     return EXIT_DONE
 
 
@@ -446,8 +447,8 @@ def import_(
         if by is not None and request.spec is not None:
             check_column(by, {request.spec.name: request.spec}, root)
         share_verdicts(root)
-        stored, said = import_and_grade(request, name=name, root=root)
-        print(said)
+        stored, notices = import_and_grade(request, name=name, root=root)
+        print(notices)
     print_scores([stored], (), by, (), as_json=as_json)
     return EXIT_DONE
 
@@ -482,16 +483,16 @@ def _request_of(
         context.fail(
             f"{option} beside --verdicts theirs, by which nothing is graded: leave one out"
         )
-    of_data = {"--prompt": named.prompt, "--answer": named.answer, "--grader": grader}
-    given = [f"{option} {value}" for option, value in of_data.items() if value is not None]
+    data_options = {"--prompt": named.prompt, "--answer": named.answer, "--grader": grader}
+    given = [f"{option} {value}" for option, value in data_options.items() if value is not None]
     if benchmark is not None and given:
         context.fail(
             f"{given[0]} is of --data: --benchmark {benchmark} has its own columns and grader; "
             "`fgrpo-bench evaluate grade NAME --grader ...` grades by another"
         )
     if benchmark is None and keys:
-        of = "the problems in a file" if data is None else f"--data {data}"
-        context.fail(f"{keys[0]} is of --benchmark: of {of} say it with --prompt, --answer")
+        source = "the problems in a file" if data is None else f"--data {data}"
+        context.fail(f"{keys[0]} is of --benchmark: of {source} say it with --prompt, --answer")
     spec = None
     if benchmark is not None:
         from .stored import benchmark_spec
@@ -506,9 +507,9 @@ def _request_of(
         named, recorded = replace(named, prompt=None, answer=None), None
         if is_theirs:
             recorded = layer_name(open_dump(files()[0], named).format.program, threshold)
-        said: list[str] = []
-        spec = file_benchmark(data, options, root, said, recorded=recorded)
-        print(*said, sep="\n")
+        notices: list[str] = []
+        spec = file_benchmark(data, options, root, notices, recorded=recorded)
+        print(*notices, sep="\n")
     else:
         check_grader(grader or GRADER)
     return Import(

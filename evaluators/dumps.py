@@ -6,7 +6,7 @@ response, in the order of the file. Next: interchange matches them to problems a
 
 The formats are a table (evaluators.formats). Lines and Parquet are read piece by piece; nothing of
 a file is ever run. Whatever is wrong is a ValueError that names file and line; what is left out is
-counted and said (`Dump.said`).
+counted and said (`Dump.notices`).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Dump:
     """Other columns with numbers, e.g. those that TRL calls by its reward functions."""
     draws: Iterator[DumpedDraw]
     """To be read once."""
-    said: list[str]
+    notices: list[str]
     """For a person, what is left out; complete once the draws are read."""
 
     @property
@@ -138,8 +138,8 @@ def open_dump(path: Path, named: NamedColumns | None = None, *, kept: Collection
     named = named or NamedColumns()
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give what a trainer or a harness has drawn")
-    said: list[str] = []
-    rows = _rows(path, said)
+    notices: list[str] = []
+    rows = _rows(path, notices)
     first = next(rows, None)
     if first is None:
         raise ValueError(f"{path} holds no lines: give a file with a response a row")
@@ -160,7 +160,9 @@ def open_dump(path: Path, named: NamedColumns | None = None, *, kept: Collection
         rows = chain([first], rows)
     known = {*columns.values(), *form.marks.replace("|", " ").split()}
     further = tuple(name for name in _numeric_columns(path, row) if name not in known)
-    dump = Dump(path=path, format=form, columns=columns, further=further, draws=iter(()), said=said)
+    dump = Dump(
+        path=path, format=form, columns=columns, further=further, draws=iter(()), notices=notices
+    )
     dump.draws = _draws(dump, named, rows)
     return dump
 
@@ -230,14 +232,14 @@ def _arranged(form: Format, numbered: NumberedRow, path: Path) -> Row:
 # Rows of a file, whatever it is.
 
 
-def _rows(path: Path, said: list[str]) -> Iterator[NumberedRow]:
+def _rows(path: Path, notices: list[str]) -> Iterator[NumberedRow]:
     if _begins(path, PARQUET):
         return _parquet(path, None)
     if _begins(path, ZIP) or path.suffix == ".eval":
         return _archived(path)
     if path.suffix in (".csv", ".tsv"):
         return enumerate(map(_counted, iter_file_rows(path)), 1)
-    return _json(path, said)
+    return _json(path, notices)
 
 
 COUNTED = ("draw", "seed", "step", "n_tokens", "advantage")
@@ -300,7 +302,7 @@ def _no_log(path: Path, error: Exception) -> ValueError:
     )
 
 
-def _json(path: Path, said: list[str]) -> Iterator[NumberedRow]:
+def _json(path: Path, notices: list[str]) -> Iterator[NumberedRow]:
     """Of JSON Lines, or of one JSON value with rows in it (`Format.inside`)."""
     with path.open("rb") as file:
         first = next((line for line in file if line.strip()), b"")
@@ -314,10 +316,10 @@ def _json(path: Path, said: list[str]) -> Iterator[NumberedRow]:
                 yield from enumerate(inside, 1)
                 return
             file.seek(0)
-        yield from _lines(path, file, said)
+        yield from _lines(path, file, notices)
 
 
-def _lines(path: Path, lines: Iterable[bytes], said: list[str]) -> Iterator[NumberedRow]:
+def _lines(path: Path, lines: Iterable[bytes], notices: list[str]) -> Iterator[NumberedRow]:
     """Of JSON Lines; the last line is left out where the file ends within it."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -326,7 +328,7 @@ def _lines(path: Path, lines: Iterable[bytes], said: list[str]) -> Iterator[Numb
             row = json.loads(line.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             if number > 1 and not line.endswith(b"\n"):  # only the last line of a file does not
-                said.append(f"left out: line {number} of {path}, within which the file ends")
+                notices.append(f"left out: line {number} of {path}, within which the file ends")
                 return
             raise ValueError(
                 f"{path}, line {number} is no JSON ({error}): mend the line, or leave it out; one "
@@ -400,13 +402,13 @@ def _draws(dump: Dump, named: NamedColumns, rows: Iterable[NumberedRow]) -> Iter
         n_shared += len(draws) > 1 and is_number(values.get("score"))
         yield from draws
     for variant, count in others.items():
-        dump.said.append(
+        dump.notices.append(
             f"passed over: {count} lines with the same draws for another {form.once}, {variant}"
         )
     if n_again:
-        dump.said.append(f"passed over: {n_again} lines with the same draws as one before")
+        dump.notices.append(f"passed over: {n_again} lines with the same draws as one before")
     if n_shared:
-        dump.said.append(f"left out: {n_shared} verdicts that are each one for several draws")
+        dump.notices.append(f"left out: {n_shared} verdicts that are each one for several draws")
 
 
 def _variant(row: Row, column: str, where: str) -> str:
@@ -485,8 +487,8 @@ def _text(value: Any, role: str) -> str | None:
         return _clean(value)
     if not _is_chat(value):
         return None
-    said = [_content(turn.get("content")) for turn in value if _is_said(turn, role)]
-    return _clean("\n\n".join(said) if role == "user" else (said or [""])[-1])
+    texts = [_content(turn.get("content")) for turn in value if _is_said(turn, role)]
+    return _clean("\n\n".join(texts) if role == "user" else (texts or [""])[-1])
 
 
 def _clean(text: str) -> str:

@@ -400,10 +400,10 @@ def _ask(url: str, body: dict[str, Any] | None = None, *, seconds: float) -> dic
         with _OPENER.open(Request(url, data, headers), timeout=seconds) as answer:
             content = answer.read(MOST_BYTES + 1)
     except HTTPError as error:
-        said = _error_text(error)
+        detail = _error_text(error)
         if key:
-            said = said.replace(key, "***")
-        refusal = f"HTTP {error.code}{f': {said}' if said else ''}"
+            detail = detail.replace(key, "***")
+        refusal = f"HTTP {error.code}{f': {detail}' if detail else ''}"
         if error.code in (408, 409, 425, 429) or error.code >= 500:
             after = str(error.headers.get("Retry-After", ""))
             raise _Unavailable(refusal, float(after) if after.isdecimal() else 0.0) from None
@@ -432,8 +432,8 @@ def _error_text(error: HTTPError) -> str:
     try:
         value = json.loads(text)
         inner = value.get("error", value)
-        said = inner if isinstance(inner, str) else inner.get("message") or inner.get("detail")
-        text = said if isinstance(said, str) else text
+        message = inner if isinstance(inner, str) else inner.get("message") or inner.get("detail")
+        text = message if isinstance(message, str) else text
     except (ValueError, AttributeError, RecursionError):
         pass
     return plain(" ".join(text.split()))[:SHOWN_CHARACTERS]

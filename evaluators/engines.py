@@ -41,18 +41,18 @@ def start_engines(
     make: Make,
     *,
     engines: int,
-    gpus_each: int,
+    gpus_per_engine: int,
     at_once: int,
     check: Callable[[Problem], object],
 ) -> SamplingEngine:
     """So many engines as one, with their common fingerprint.
 
-    gpus_each: GPUs of one; 0 on processors. at_once: draws that one makes together. check: raises
+    gpus_per_engine: 0 on processors. at_once: draws that one makes together. check: raises
     ValueError for a problem that no engine takes; called before the first draw. Raises RuntimeError
     with its own words where an engine cannot start or fails, ValueError where there are too few
     GPUs.
     """
-    devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
+    devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_per_engine)
     # no daemons: vLLM starts processes of its own, which a daemon may not
     started = [spawn(_serve, make, gpus, daemon=False) for gpus in devices]
     sampler = _Engines(started, at_once, check)
@@ -61,21 +61,21 @@ def start_engines(
     return SamplingEngine(draw=sampler, facts=facts[0] | more)
 
 
-def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None]:
+def shares(visible: str | None, engines: int, gpus_per_engine: int) -> list[str | None]:
     """CUDA_VISIBLE_DEVICES of each engine; None where it stays as it is.
 
     visible: that of this process; None is every GPU from 0 on.
     """
-    if not gpus_each:
+    if not gpus_per_engine:
         return [None] * engines
-    needed = engines * gpus_each
+    needed = engines * gpus_per_engine
     names = list(map(str, range(needed))) if visible is None else visible.split(",")
     if len(names) < needed:
         raise ValueError(
-            f"evaluation_engines={engines} of {gpus_each} GPUs need {needed}, but this job sees "
-            f"{len(names)} ({visible}): lower evaluation_engines or ask for more GPUs"
+            f"evaluation_engines={engines} of {gpus_per_engine} GPUs need {needed}, but this job "
+            f"sees {len(names)} ({visible}): lower evaluation_engines or ask for more GPUs"
         )
-    return [",".join(names[i : i + gpus_each]) for i in range(0, needed, gpus_each)]
+    return [",".join(names[i : i + gpus_per_engine]) for i in range(0, needed, gpus_per_engine)]
 
 
 def deal(

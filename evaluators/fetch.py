@@ -94,10 +94,10 @@ def prepare_file(root: Path, dataset: DatasetSpec) -> DataPaths:
     """
     stage = dataset_stage(dataset)
     paths = DataPaths(shared_data(root, dataset.name, stage.fingerprint))
-    with redirect_stdout(StringIO()) as said:
+    with redirect_stdout(StringIO()) as printed:
         code = run(root, dataset, refusing=True)
     if code != EXIT_DONE:  # stopped by Ctrl-C
-        raise OSError(f"{dataset.path} was not prepared: {said.getvalue().strip()}")
+        raise OSError(f"{dataset.path} was not prepared: {printed.getvalue().strip()}")
     return paths
 
 

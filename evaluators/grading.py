@@ -136,9 +136,10 @@ class Grading:
         self.judge(draws, done)
         rows, numbers = self._places(draws)
         kinds = self._at[rows, numbers]
+        fields = {"outcome": "outcome", "extracted": "extracted", "reason": "stored_reason"}
         text = {
-            name: pl.Series(name, [getattr(g, name) for g in self._grades], pl.String).gather(kinds)
-            for name in ("outcome", "extracted", "reason")
+            name: pl.Series(name, [getattr(g, of) for g in self._grades], pl.String).gather(kinds)
+            for name, of in fields.items()
         }
         table = draws.select("problem_id", "draw").with_columns(
             **text, grader_version=pl.lit(self.version)
@@ -173,7 +174,7 @@ class Grading:
             draws = self._askers.pop(key)
             self._settle(row, draws, number)
             name = self._problems[row].problem_id
-            lines.append([name, draws, grade.outcome, grade.extracted, grade.reason])
+            lines.append([name, draws, grade.outcome, grade.extracted, grade.stored_reason])
         if lines:
             append_lines(self._own / "grades.jsonl", lines, sync=False)
 

@@ -29,7 +29,7 @@ from fgrpo_bench.analysis.rollouts import (
     GroupsOfCount,
     NearestMethod,
     RolloutSummary,
-    bin_of,
+    success_rate_bin,
 )
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.documents.html import html as html_page
@@ -178,7 +178,7 @@ def read_groups(
             key = _session(draw) or len(groups[place])
             n_earlier += key in groups[place]
             groups[place][key] = _rollout(draw, dump.columns["score"], added)
-        remarks += dump.said
+        remarks += dump.notices
     if n_earlier:
         remarks.append(f"Of several outputs of a rollout the last counts ({n_earlier:,} left out).")
     in_order = {place: list(rollouts.values()) for place, rollouts in groups.items()}
@@ -451,7 +451,8 @@ class MethodOnGroups:
 def _on_groups(
     groups: RolloutGroups, methods: Sequence[str] | None, remarks: list[str]
 ) -> Iterator[MethodOnGroups]:
-    """methods: as of `summary`; says in the remarks where one is not defined."""
+    """methods: as of `summary`; says in the remarks where some are not defined."""
+    undefined = defaultdict[str, list[str]](list)
     for method in map(TrainingMethod.parse, dict.fromkeys(methods or SHOWN)):
         by_rewards = method.reads_rewards(groups)
         values, reasons, n_groups = list[Floats](), list[str](), 0
@@ -467,9 +468,11 @@ def _on_groups(
             raise ValueError(f"method {method.text!r}: {reasons[0]}")
         if reasons:
             which = f"{n_groups:,} of the groups" if is_defined else "the groups"
-            remarks.append(f"{method.label} is not defined for {which}: {reasons[0]}.")
+            undefined[which].append(f"{method.label} ({reasons[0]})")
         if is_defined:
             yield MethodOnGroups(method=method, by_rewards=by_rewards, advantages=tuple(values))
+    for which, faults in undefined.items():
+        remarks.append(f"Not defined for {which}: {'; '.join(faults)}.")
 
 
 def summary(
@@ -484,14 +487,14 @@ def summary(
     steps = [step for part in by_size for step in part.steps]
     sizes = np.array([part.group_size for part in by_size for _ in part.steps])
     n_correct = np.concatenate([part.correct.sum(1) for part in by_size])
-    bins = bin_of(n_correct, sizes)
+    bins = success_rate_bin(n_correct, sizes)
     is_repeated = np.concatenate([part.is_repeated for part in by_size])
     uniform = uniform_groups(n_correct, sizes, is_repeated)
     is_uniform = np.concatenate([(p.rewards == p.rewards[:, :1]).all(1) for p in by_size])
 
     def counts(step: Step, chosen: NDArray[np.bool_]) -> GroupCounts:
-        def n(of: NDArray[np.bool_]) -> int:
-            return int((of & chosen).sum())
+        def n(mask: NDArray[np.bool_]) -> int:
+            return int((mask & chosen).sum())
 
         return GroupCounts(
             step=step,
@@ -505,8 +508,8 @@ def summary(
             without_gradient=n(is_uniform),
         )
 
-    known = sorted({step for step in steps if step is not None})
-    of_step = np.array([-1 if step is None else step for step in steps])
+    numbered_steps = sorted({step for step in steps if step is not None})
+    group_steps = np.array([-1 if step is None else step for step in steps])
     return RolloutSummary(
         source=source,
         remarks=tuple(remarks),
@@ -514,7 +517,7 @@ def summary(
         bins=BINS,
         in_bins=tuple(np.bincount(bins, minlength=len(BINS)).tolist()),
         total=counts(None, np.ones(len(steps), np.bool_)),
-        steps=tuple(counts(step, of_step == step) for step in known),
+        steps=tuple(counts(step, group_steps == step) for step in numbered_steps),
         methods=tuple(_gradient(of, sizes, bins) for of in on_groups),
         by_count=tuple(_by_count({of.method.text: of.sums for of in on_groups}, sizes, n_correct)),
         nearest=_nearest(by_size, on_groups),

@@ -95,7 +95,7 @@ def import_and_grade(request: Import, *, name: str, root: Path) -> tuple[StoredD
     and doubled draws, and for what only --data, --subset, --step or --threshold makes clear.
     """
     check_name("--name", name)
-    said: list[str] = []
+    notices: list[str] = []
     dump = open_dump(request.files[0], request.named)
     theirs = layer_name(dump.format.program, request.threshold)
     folder = root / "evals" / name
@@ -103,18 +103,18 @@ def import_and_grade(request: Import, *, name: str, root: Path) -> tuple[StoredD
     if request.spec is None:
         grader = theirs if request.theirs else request.grader
         of_files = OwnProblems(request.files, grader)
-        rows = read_draws(request, of_files.place, said)
-        spec = of_files.benchmark(folder, root, said)
+        rows = read_draws(request, of_files.place, notices)
+        spec = of_files.benchmark(folder, root, notices)
         data = data_folder(root, spec.name, problems_dataset(spec))
         problems = load_problems(spec, None, data)
     else:
         spec = request.spec
         data = data_folder(root, spec.name, problems_dataset(spec))
         problems = load_problems(spec, None, data)
-        rows = read_draws(request, KnownProblems(problems, subset=request.subset).place, said)
-    draws = checked(request, rows, problems, said)
+        rows = read_draws(request, KnownProblems(problems, subset=request.subset).place, notices)
+    draws = checked(request, rows, problems, notices)
     del rows  # as large as the files
-    has_verdicts = are_usable(draws["score"], request.threshold, said, alone=request.theirs)
+    has_verdicts = are_usable(draws["score"], request.threshold, notices, alone=request.theirs)
     if request.theirs:
         judged = replace(problems_dataset(spec), grader=theirs)
         spec = replace(spec, grader=theirs, extra_graders=(), dataset=judged)
@@ -125,11 +125,11 @@ def import_and_grade(request: Import, *, name: str, root: Path) -> tuple[StoredD
     stored = _stored(request, spec, draws, problems, folder, data)
     if has_verdicts:
         write_verdicts(stored, theirs, draws, request.threshold)
-    said.append(regrade(stored, None))
+    notices.append(regrade(stored, None))
     _conclude(stored)
     if has_verdicts and not request.theirs:
-        said.append(disagreements(stored, theirs))
-    return stored, "\n".join(said)
+        notices.append(disagreements(stored, theirs))
+    return stored, "\n".join(notices)
 
 
 def problems_dataset(spec: BenchmarkSpec) -> DatasetSpec:
@@ -219,7 +219,7 @@ Place = Callable[[DumpedDraw, str], str | None]
 """The problem_id of a draw at some file and line; None where it is to be left out."""
 
 
-def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
+def read_draws(request: Import, place: Place, notices: list[str]) -> pl.DataFrame:
     """The draws of all files (DRAWN), in their order. said: gets what is read and left out."""
     frames: list[pl.DataFrame] = []
     rows: list[tuple[Any, ...]] = []
@@ -233,7 +233,7 @@ def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
         if len(formats) > 1:
             listed = ", ".join(f"{of} is {name}" for name, of in formats.items())
             raise ValueError(f"{listed}: import files of each format by a --name of their own")
-        said += [f"read: {file}, {dump.described}", *dump.rewards]
+        notices += [f"read: {file}, {dump.described}", *dump.rewards]
         before = dict(numbers)
         with row_counter(file.name) as count_rows:
             for draw in dump.draws:
@@ -265,19 +265,19 @@ def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
                     frames.append(pl.DataFrame(rows, DRAWS_WITH_ORIGIN, orient="row"))
                     rows.clear()
                     count_rows(draw.line)
-        said += dump.said
+        notices += dump.notices
     frames.append(pl.DataFrame(rows, DRAWS_WITH_ORIGIN, orient="row"))
     draws = pl.concat(frames)
     _check_read(request, draws, steps)
     if n_other_steps:
-        said.append(f"left out: {n_other_steps:,} draws of other steps than {request.step}")
+        notices.append(f"left out: {n_other_steps:,} draws of other steps than {request.step}")
     if unplaced:
-        said.append(
+        notices.append(
             f"left out: {len(unplaced):,} draws of other problems, the first at {unplaced[0]}"
         )
     if failed:
         missing = draws["response"].null_count()
-        said.append(
+        notices.append(
             f"no response: {len(failed):,} draws, of which {missing:,} count as missing and "
             f"{len(failed) - missing:,} are scored by {next(iter(formats))}; the first at "
             f"{failed[0]}"
@@ -317,7 +317,7 @@ def _check_fixed(draw: DumpedDraw, where: str) -> None:
 
 
 def checked(
-    request: Import, draws: pl.DataFrame, problems: Sequence[Problem], said: list[str]
+    request: Import, draws: pl.DataFrame, problems: Sequence[Problem], notices: list[str]
 ) -> pl.DataFrame:
     """The draws that are scored (DRAWN, sorted), as many of every problem, numbered 0, 1, 2, ...:
     the first of each, as many as the problem with the fewest has.
@@ -345,12 +345,14 @@ def checked(
             "--subset"
         )
     if n_missing:
-        said.append(f"left out: {n_missing:,} of {len(problems):,} problems, which have no draws")
+        notices.append(
+            f"left out: {n_missing:,} of {len(problems):,} problems, which have no draws"
+        )
     # Paired comparisons need as many draws of every problem.
     fewest, n = counts.row(0)
     kept = there.filter(pl.col("draw") < n)
     if len(kept) < len(there):
-        said.append(
+        notices.append(
             f"left out: {len(there) - len(kept):,} of {len(there):,} draws: problem {fewest} has "
             f"{n}, and the first {n} of every problem are scored. Where a problem was drawn until "
             "it was solved, pass@k is too high"

@@ -167,7 +167,7 @@ class OwnProblems:
             self._rows.setdefault(self._ids[key], key)
         return self._ids[key]
 
-    def benchmark(self, folder: Path, root: Path, said: list[str]) -> BenchmarkSpec:
+    def benchmark(self, folder: Path, root: Path, notices: list[str]) -> BenchmarkSpec:
         """Them as a benchmark, prepared below the folder of all runs. folder: keeps them. said:
         gets where the short answers stood, and how many problems have several."""
         lines = (
@@ -193,10 +193,10 @@ class OwnProblems:
                 "mend it there, give the problems by --data, or take the verdicts that stand in "
                 "the file with --verdicts theirs"
             ) from error
-        said += filter(None, [read_record(prepared.lock, DatasetLock).answers])
+        notices += filter(None, [read_record(prepared.lock, DatasetLock).answers])
         rows = Counter(_folded(problem) for problem, _ in self._rows.values())
         if several := sum(count > 1 for count in rows.values()):
-            said.append(
+            notices.append(
                 f"different answers: {several:,} of {len(rows):,} problems have several, and count "
                 "as one problem for each; give the right ones by --data"
             )

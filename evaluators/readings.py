@@ -2,10 +2,11 @@
 
 In: stored draws with their grades. Out: tables, of evaluations a row a benchmark, grader and k, of
 compared ones with differences. The words: pass^k (all of k draws right), maj@k (the most frequent
-answer of k is right), distinct@k (different right solutions among k), share@k (the
-same of all solutions that there are, where a task can enumerate them); gini (how unequally success
-is spread over problems) and cover@TAU, e.g. cover@0.5 (share of problems with a success rate of at
-least that), both as bounds; of compared ones solutions (what became of the first one's).
+answer of k is right), best@k (the largest reward among k, where grades have others than 1 and 0),
+distinct@k (different right solutions among k), share@k (the same of all solutions that there are,
+where a task can enumerate them); gini (how unequally success is spread over problems) and
+cover@TAU, e.g. cover@0.5 (share of problems with a success rate of at least that), both as bounds;
+of compared ones solutions (what became of the first one's).
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis.checkpoints import cluster_numbers
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.readings import (
+    BEST,
     COVER,
     DISTINCT,
     GINI,
     READINGS,
     SHARE,
     ProblemDraws,
-    ReadingByK,
     first_stage,
     part_in_words,
     parts_by_solutions,
     problem_draws,
     reading_bounds,
+    says_right_or_wrong,
     solution_counts,
+    units_in_words,
 )
 from fgrpo_bench.analysis.rows import ALL
 from fgrpo_bench.analysis.solutions import solution_masses
@@ -42,28 +45,32 @@ from fgrpo_bench.documents.table import (
     Block,
     Paragraph,
     Table,
-    number_with_interval,
     with_interval,
 )
-from fgrpo_bench.graders import SOLUTIONS, grader_version, split_version
+from fgrpo_bench.graders import SOLUTIONS, grader_version, reward_of, split_version
 from fgrpo_bench.kinds.benchmarks import grader_names, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec
-from fgrpo_bench.report.tables.solutions import FATE_HEADS, bounds_in_percent, fates_table
+from fgrpo_bench.report.tables.solutions import (
+    FATE_HEADS,
+    bounds_in_percent,
+    fates_table,
+    reading_shown,
+)
 from fgrpo_bench.stages.tables import PASSK, read_table
-from fgrpo_bench.stats.intervals import IntervalEstimate, estimate, estimate_difference
+from fgrpo_bench.stats.intervals import FRACTIONS, IntervalEstimate, estimate, estimate_difference
 from fgrpo_bench.stats.staged import StagedDesign
 
 from .stored import StoredDraws
 
 MASS = "solutions"
+UNITS = {BEST: ", the largest reward", DISTINCT: ", different right solutions"}
+"""What a title says of numbers, which all others are not."""
 NEED_SOLUTIONS = frozenset({DISTINCT, SHARE, MASS})
 """Words for which the solutions of each problem are enumerated, where they can be."""
 
 
-def _shown(reading: ReadingByK, interval: IntervalEstimate) -> str:
-    """In percent, or a number of solutions."""
-    shown = with_interval if reading.is_fraction else number_with_interval
-    return shown(interval.mean, interval.low, interval.high)
+def _shown(word: str, interval: IntervalEstimate) -> str:
+    return reading_shown(word, interval.mean, interval.low, interval.high)
 
 
 def parse_readings(also: str | None, *, is_comparison: bool = False) -> list[str]:
@@ -71,11 +78,6 @@ def parse_readings(also: str | None, *, is_comparison: bool = False) -> list[str
     names = [] if also is None else [word.strip() for word in also.split(",")]
     choices = [*READINGS, *([MASS] if is_comparison else [GINI])]
     for word in names:
-        if word.startswith("best@"):
-            raise ValueError(
-                f"--also {word}: grades say right or wrong and store no reward, of which this is "
-                "the best; fgrpo_bench.stats.readings.best_at_k takes rewards"
-            )
         if word not in choices and (is_comparison or not COVER.fullmatch(word)):
             further = "" if is_comparison else " and cover@TAU, e.g. cover@0.5"
             raise ValueError(f"--also {word!r}: choose among {', '.join(choices)}{further}")
@@ -110,16 +112,18 @@ def _first_stage_notes(benchmark: str, design: StagedDesign) -> list[str]:
 # Of evaluations.
 
 
-def readings_table(stored: Sequence[StoredDraws], names: Sequence[str]) -> Table:
-    """A row a benchmark, grader and k, a column a word; bounds as notes. Raises as `cover_at` for
-    too few draws."""
+def readings_table(
+    stored: Sequence[StoredDraws], names: Sequence[str], more: Sequence[str] = ()
+) -> Table:
+    """A row a benchmark, grader and k, a column a word; bounds as notes. more: graders beside those
+    of each benchmark. Raises as `cover_at` for too few draws."""
     by_k = [word for word in names if word in READINGS]
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
     for evaluation in stored:
         design = evaluation.spec.stopping
         notes += _first_stage_notes(evaluation.benchmark.name, design)
-        for grader in grader_names(evaluation.benchmark):
+        for grader in dict.fromkeys((*grader_names(evaluation.benchmark), *more)):
             path = evaluation.paths.grades(grader_version(grader))
             if not path.exists():
                 continue
@@ -132,10 +136,12 @@ def readings_table(stored: Sequence[StoredDraws], names: Sequence[str]) -> Table
             columns = [_means(problems, word, ks, clusters) for word in by_k]
             for k, *shown in zip(ks, *columns, strict=True) if columns else ():
                 rows.append((*named, str(k), *shown))
+            if BEST in names and reward_of(grader) is None:
+                notes.append(says_right_or_wrong(evaluation.benchmark.name, grader))
             bounds = [f"{word} {_bounds(problems, word)}" for word in names if word not in by_k]
             notes += [f"{', '.join(named)}, bounds: {', '.join(bounds)}"] if bounds else []
     return Table(
-        title="Other readings of the same draws, in percent but for distinct@k "
+        title=f"Other readings of the same draws, {units_in_words(names)} "
         "[95% interval over problems]",
         header=("benchmark", "grader", "k", *by_k),
         rows=tuple(rows),
@@ -152,8 +158,8 @@ def _means(
 ) -> list[str]:
     reading = READINGS[word]
     values = reading.values(problems, ks)
-    intervals = estimate(values[None], limits=reading.limits, clusters=clusters)
-    return [_shown(reading, interval) for interval in intervals]
+    intervals = estimate(values[None], limits=reading.limits(values), clusters=clusters)
+    return [_shown(word, interval) for interval in intervals]
 
 
 def _bounds(problems: Sequence[ProblemDraws], word: str) -> str:
@@ -196,7 +202,7 @@ def difference_tables(
             if word == MASS:
                 yield from _mass_tables(benchmark, checkpoints, first.grader, parts)
                 continue
-            is_fraction = READINGS[word].is_fraction
+            is_pass = word == BEST and reward_of(first.grader) is None
             for part in parts if word in NEED_SOLUTIONS else [ALL]:
                 problems = {
                     label: [[of[name] for name in parts[part]] for of in seeds]
@@ -204,16 +210,17 @@ def difference_tables(
                 }
                 yield Table(
                     title=f"{benchmark}: {word}{part_in_words(part, len(parts[part]))}"
-                    + (" in percent" if is_fraction else ", different right solutions"),
+                    + UNITS.get(word, " in percent"),
                     header=("", "k", "value [95% interval]", f"less that of {labels[0]}"),
                     rows=tuple(
                         _differences(
-                            READINGS[word],
+                            word,
                             problems,
                             ks,
                             _clusters(checkpoints[0].passk(benchmark), parts[part]),
                         )
                     ),
+                    notes=(says_right_or_wrong(benchmark, first.grader),) if is_pass else (),
                 )
         for text in dict.fromkeys(
             text for item in checkpoints for text in _first_stage_notes(benchmark, item.stopping())
@@ -267,25 +274,27 @@ def _with_shared_problems(sides: Sides) -> Sides:
 
 
 def _differences(
-    reading: ReadingByK,
+    word: str,
     problems: Problems,
     ks: Sequence[int],
     clusters: NDArray[np.int64] | None,
 ) -> Iterator[tuple[str, ...]]:
+    reading = READINGS[word]
     values = {
         label: np.array([reading.values(of_seed, ks) for of_seed in seeds])
         for label, seeds in problems.items()
     }
     first = next(iter(values.values()))
+    limits = reading.limits(*values.values())
     for label, of_label in values.items():
-        means = estimate(of_label, limits=reading.limits, clusters=clusters)
-        if reading.is_fraction:
+        means = estimate(of_label, limits=limits, clusters=clusters)
+        if limits == FRACTIONS:
             less = estimate_difference(of_label, first, clusters=clusters)
         else:
-            less = estimate(of_label - first, limits=reading.limits, clusters=clusters)
+            less = estimate(of_label - first, limits=limits, clusters=clusters)
         for k, mean, apart in zip(ks, means, less, strict=True):
-            difference = NONE if of_label is first else _shown(reading, apart)
-            yield label, str(k), _shown(reading, mean), difference
+            difference = NONE if of_label is first else _shown(word, apart)
+            yield label, str(k), _shown(word, mean), difference
 
 
 def _mass_tables(

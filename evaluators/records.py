@@ -308,12 +308,12 @@ def check_few_shot(few_shot: Sequence[SolvedExample], problems: Sequence[Problem
     """ValueError, which shows no text, where an example is one of the problems, whatever its
     spaces and capitals."""
 
-    def words(text: str) -> str:
+    def normalized(text: str) -> str:
         return " ".join(text.split()).casefold()
 
-    shown = {words(example.problem): place for place, example in enumerate(few_shot, 1)}
+    shown = {normalized(example.problem): place for place, example in enumerate(few_shot, 1)}
     for problem in problems:
-        if (place := shown.get(words(problem.prompt))) is not None:
+        if (place := shown.get(normalized(problem.prompt))) is not None:
             raise ValueError(
                 f"solved example {place} (--few-shot) is problem {problem.problem_id} of "
                 f"{problem.benchmark}, whose answer the model would read: leave the example out, "

@@ -150,7 +150,7 @@ def evaluation_request(options: Options) -> tuple[Request, list[str]]:
 
     With --data what is not given is looked up, without it taken from conf/evaluate.yaml.
     """
-    said: list[str] = []
+    notices: list[str] = []
     settings = _settings(options)
     overrides = list(options.overrides)
     named = [word for word in overrides if standalone.key_of(word) == "checkpoint"]
@@ -163,7 +163,7 @@ def evaluation_request(options: Options) -> tuple[Request, list[str]]:
         overrides.insert(0, f"checkpoint={model}")
     _check_server(options, {standalone.key_of(word): word for word in overrides} | settings)
     if options.data:
-        composed, keys = _looked_up(options, overrides, settings, said)
+        composed, keys = _looked_up(options, overrides, settings, notices)
     else:
         for field in DATA_OPTIONS:
             if (value := getattr(options, field)) is not None:
@@ -177,8 +177,8 @@ def evaluation_request(options: Options) -> tuple[Request, list[str]]:
         for word in overrides:
             if standalone.key_of(word).startswith("evaluation.few_shot"):
                 raise ValueError(f"--few-shot {options.few_shot} beside {word}: give one of both")
-        evaluation["few_shot"] = _examples(Path(options.few_shot), options, evaluation, said)
-    _say_sampling(evaluation, said)
+        evaluation["few_shot"] = _examples(Path(options.few_shot), options, evaluation, notices)
+    _say_sampling(evaluation, notices)
     if options.staged and evaluation["temperature"] == 0:
         raise ValueError(
             "--staged beside temperature 0: greedy draws of a problem are all one, of which no "
@@ -207,7 +207,7 @@ def evaluation_request(options: Options) -> tuple[Request, list[str]]:
                 name: with_strict(spec) for name, spec in request.evaluation.benchmarks.items()
             }
             request = replace(request, evaluation=replace(request.evaluation, benchmarks=strict))
-        return request, said
+        return request, notices
     except ValueError as error:
         text = str(error)
         for key, option in _typed(options).items():
@@ -276,7 +276,7 @@ def _check_server(options: Options, given: Mapping[str, object]) -> None:
 
 
 def _looked_up(
-    options: Options, overrides: Sequence[str], settings: dict[str, Any], said: list[str]
+    options: Options, overrides: Sequence[str], settings: dict[str, Any], notices: list[str]
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """The configuration for --data, and the keys that were given."""
     keys = {standalone.key_of(word): word for word in overrides}
@@ -304,7 +304,7 @@ def _looked_up(
     benchmarks = {
         benchmark.name: benchmark
         for word in options.data
-        for benchmark in (_benchmark(word, options, root, said),)
+        for benchmark in (_benchmark(word, options, root, notices),)
     }
     evaluation["benchmarks"] = {name: to_dict(spec) for name, spec in benchmarks.items()}
     if any(key.partition(".")[0] == "prompt" for key in given):
@@ -312,16 +312,16 @@ def _looked_up(
             benchmark["prompt"] = None  # then it is that of all
     boxed = any(spec.grader in BOXED for spec in benchmarks.values())
     if has_server:
-        _apply_server_defaults(served, composed, given, boxed, said)
+        _apply_server_defaults(served, composed, given, boxed, notices)
         return composed, given
     if "evaluation.sampler" not in given:
-        evaluation["sampler"] = _sampler(folder, device, said)
+        evaluation["sampler"] = _sampler(folder, device, notices)
     is_embedded = evaluation["sampler"] == "embedded"
     if "evaluation.dtype" not in given:
         evaluation["dtype"] = "bfloat16" if device == "cuda" and not is_embedded else "float32"
     if not is_embedded:
-        composed["prompt"] = _prompt(folder, composed["prompt"], given, boxed, said)
-        composed |= _lengths(folder, composed, given, said)
+        composed["prompt"] = _prompt(folder, composed["prompt"], given, boxed, notices)
+        composed |= _lengths(folder, composed, given, notices)
     return composed, given
 
 
@@ -347,18 +347,18 @@ def _has_gpu() -> bool:
     return shutil.which("nvidia-smi") is not None
 
 
-def _sampler(folder: Path, device: str, said: list[str]) -> str:
+def _sampler(folder: Path, device: str, notices: list[str]) -> str:
     if is_embedded(folder):
-        said.append("sampler: embedded, as the model is one of the built-in engine")
+        notices.append("sampler: embedded, as the model is one of the built-in engine")
         return "embedded"
     here = SimpleNamespace(device=device, placement=SimpleNamespace(python=None))
     elsewhere = Path(engine_for_sampler("vllm").environment.interpreter(here))
     has_vllm = find_spec("vllm") is not None or elsewhere.exists()
     if device == "cuda" and has_vllm:
-        said.append("sampler: vllm, which is installed, on the GPU")
+        notices.append("sampler: vllm, which is installed, on the GPU")
         return "vllm"
     why = "no GPU is here" if device == "cpu" else "vLLM is not installed"
-    said.append(f"sampler: transformers, on the {'GPU' if device == 'cuda' else 'CPU'} ({why})")
+    notices.append(f"sampler: transformers, on the {'GPU' if device == 'cuda' else 'CPU'} ({why})")
     if find_spec("transformers") is None:
         raise ValueError(
             f"no sampler is installed here: {outside(['transformers'])}, or name a sampler whose "
@@ -367,15 +367,17 @@ def _sampler(folder: Path, device: str, said: list[str]) -> str:
     return "transformers"
 
 
-def _say_sampling(evaluation: Mapping[str, Any], said: list[str]) -> None:
+def _say_sampling(evaluation: Mapping[str, Any], notices: list[str]) -> None:
     """What is drawn otherwise than usual."""
     if evaluation["temperature"] == 0:
-        said.append("greedy (temperature 0): one draw per problem, which gives pass@1 alone")
+        notices.append("greedy (temperature 0): one draw per problem, which gives pass@1 alone")
     if evaluation["prefix"] is not None:
-        said.append(f"prefix: every response begins with {evaluation['prefix']!r}, graded with it")
+        notices.append(
+            f"prefix: every response begins with {evaluation['prefix']!r}, graded with it"
+        )
     if evaluation["stop"] is not None:
         texts = " or ".join(map(repr, evaluation["stop"]))
-        said.append(f"stop: a response ends before {texts}")
+        notices.append(f"stop: a response ends before {texts}")
 
 
 def _apply_server_defaults(
@@ -383,13 +385,13 @@ def _apply_server_defaults(
     composed: dict[str, Any],
     given: frozenset[str],
     boxed: bool,
-    said: list[str],
+    notices: list[str],
 ) -> None:
     """What is not given of a server's model is looked up, and set."""
     seed = "a seed is sent with every draw, which no server promises to keep"
     root = "" if served.root in (None, served.model) else f" ({plain(str(served.root))})"
-    said.append(f"sampler: {served.model}{root} of {served.url}; {seed}")
-    composed["prompt"] = _prompt(None, composed["prompt"], given, boxed, said)
+    notices.append(f"sampler: {served.model}{root} of {served.url}; {seed}")
+    composed["prompt"] = _prompt(None, composed["prompt"], given, boxed, notices)
     response, context = composed["response_tokens"], served.context
     if context is not None and isinstance(response, int):
         if "response_tokens" not in given:
@@ -400,11 +402,13 @@ def _apply_server_defaults(
                 "(max_model_len) for prompt and response; lower it"
             )
     composed["response_tokens"] = response
-    said.append(f"length: responses of up to {response} tokens, prompts as the server takes them")
+    notices.append(
+        f"length: responses of up to {response} tokens, prompts as the server takes them"
+    )
 
 
 def _examples(
-    path: Path, options: Options, evaluation: dict[str, Any], said: list[str]
+    path: Path, options: Options, evaluation: dict[str, Any], notices: list[str]
 ) -> list[dict[str, str]]:
     """The solved examples of a file, in its order; a solution is shown in place of its answer.
 
@@ -428,7 +432,7 @@ def _examples(
             f"{MOST_EXAMPLES}, which all stand in every prompt"
         )
     left_out = f", {len(rows) - len(filled)} rows without one left out" * (len(filled) < len(rows))
-    said.append(
+    notices.append(
         f"few-shot: {len(filled)} solved examples of {path}, columns {used.prompt!r} and "
         f"{used.answer!r}{left_out}"
     )
@@ -436,7 +440,11 @@ def _examples(
 
 
 def _prompt(
-    folder: Path | None, prompt: dict[str, Any], given: frozenset[str], boxed: bool, said: list[str]
+    folder: Path | None,
+    prompt: dict[str, Any],
+    given: frozenset[str],
+    boxed: bool,
+    notices: list[str],
 ) -> dict[str, Any]:
     """What is not given is looked up. folder: None of a server's model, which has a template.
     prompt: as composed, which with a file of conf/prompt is all given. boxed: whether a grader
@@ -468,12 +476,12 @@ def _prompt(
     if not templated:
         why = "the chat template is off" if has_template else "no template"
         how = f"the problem as it stands ({why})"
-    said.append(", ".join([f"prompt: {how}", *words]))
+    notices.append(", ".join([f"prompt: {how}", *words]))
     return prompt
 
 
 def _lengths(
-    folder: Path, composed: dict[str, Any], given: frozenset[str], said: list[str]
+    folder: Path, composed: dict[str, Any], given: frozenset[str], notices: list[str]
 ) -> dict[str, int]:
     """The longest prompt and response that the model's context has room for."""
     context = read_json(folder / "config.json").get("max_position_embeddings")
@@ -492,14 +500,14 @@ def _lengths(
                 f"the context of {folder} is {context} tokens (max_position_embeddings) for both; "
                 "lower --max-tokens or --max-prompt-tokens"
             )
-    said.append(f"length: prompts of up to {prompt} tokens, responses of up to {response}")
+    notices.append(f"length: prompts of up to {prompt} tokens, responses of up to {response}")
     return {"prompt_tokens": prompt, "response_tokens": response}
 
 
 # Problems: a shipped benchmark by its name, or a file of one's own.
 
 
-def _benchmark(word: str, options: Options, root: Path, said: list[str]) -> BenchmarkSpec:
+def _benchmark(word: str, options: Options, root: Path, notices: list[str]) -> BenchmarkSpec:
     path = Path(word)
     if path.suffix not in SUFFIXES and not path.exists():
         named = config.option_names("benchmark")
@@ -524,7 +532,7 @@ def _benchmark(word: str, options: Options, root: Path, said: list[str]) -> Benc
             )
         n_problems = options.limit if options.limit is not None else benchmark.n_problems
         return replace(benchmark, n_problems=n_problems)
-    return file_benchmark(path, options, root, said)
+    return file_benchmark(path, options, root, notices)
 
 
 def check_grader(grader: str) -> None:
@@ -539,7 +547,7 @@ def check_grader(grader: str) -> None:
 
 
 def file_benchmark(
-    path: Path, options: Options, root: Path, said: list[str], *, recorded: str | None = None
+    path: Path, options: Options, root: Path, notices: list[str], *, recorded: str | None = None
 ) -> BenchmarkSpec:
     """A file as a benchmark, prepared below the folder of all runs. recorded: the verdicts
     (fgrpo_bench.graders.recorded) that count in place of a grader's.
@@ -568,10 +576,10 @@ def file_benchmark(
     lock = read_record(prepared.lock, DatasetLock)
     chosen = f"columns {columns.prompt!r} and {columns.answer!r}, grader {grader}"
     facts = [f"problems: {path}, {chosen}, as {dataset.name}", lock.answers, *columns.said]
-    said.append("; ".join(filter(None, facts)))
+    notices.append("; ".join(filter(None, facts)))
     table = read_table(prepared.problems, PROBLEMS)
     # --cluster is of `evaluate` alone, which names --data among its options
-    said += remarks(table, lock.rules or (), has_clusters=bool(options.data))
+    notices += remarks(table, lock.rules or (), has_clusters=bool(options.data))
     problems = dataset_problems(prepared.folder, dataset, n_problems=1)
     if ":" in grader:  # before a model is loaded
         function.check(grader, problems[0])

@@ -76,7 +76,7 @@ def read_shards(paths: BenchmarkPaths, seeds: Seeds) -> tuple[pl.DataFrame, dict
         if lines and lines[-1][1] is None:  # cut short by a crash, and no sign of damage
             lines.pop()
         for number, line in lines:
-            if _is_wanted(line, seeds):
+            if _is_expected(line, seeds):
                 rows.append(line)
             else:
                 refused.setdefault(shard, []).append(number)
@@ -90,7 +90,7 @@ def expected_seeds(problems: Sequence[Problem], *, n_samples: int, seed: int) ->
     return dict(zip(names, draw_seeds(seed, names, np.arange(n_samples)).tolist(), strict=True))
 
 
-def _is_wanted(line: Any, seeds: Seeds) -> bool:
+def _is_expected(line: Any, seeds: Seeds) -> bool:
     """Whether a line is a draw that is asked for, with its own seed."""
     if not isinstance(line, list) or [type(value) for value in line] not in LINE_TYPES:
         return False
@@ -154,7 +154,7 @@ def complete_draws(
                     shard.append(draws)  # before they are reported, so that a stop loses none
                 new_draws += draws
                 on_draws(len(have) + len(new_draws), len(have) + len(missing), draws)
-                missing.count_drawn(draws)
+                missing.count_draws(draws)
     if len(new_draws) < len(missing):
         raise RuntimeError(f"the sampler made {len(new_draws)} of {len(missing)} draws and ended")
     table = pl.concat([have, pl.DataFrame(new_draws, schema=DRAWS, orient="row")])
@@ -227,7 +227,7 @@ class DrawScheduler:
             return None
         raise StopIteration
 
-    def count_drawn(self, draws: Sequence[Draw]) -> None:
+    def count_draws(self, draws: Sequence[Draw]) -> None:
         """Count draws that were made and given to the grading."""
         self._n_in_progress -= len(draws)
         for draw in draws:

@@ -242,7 +242,7 @@ def planned(paths: StagePaths) -> PlannedDraws:
         checkpoint=_checkpoint_name(*spec.looks_at),
         sampler=evaluation.sampler,
         benchmarks=benchmarks,
-        design=evaluation.stopping.words,
+        design=evaluation.stopping.text,
         folder=paths.folder,
     )
 

@@ -363,20 +363,20 @@ def levels(grades: pl.DataFrame) -> dict[str, float]:
 
     grades: tables.GRADES.
     """
-    counts = [
-        (draws, *map(int, match.groups()))
-        for reason, draws in grades.group_by("reason").len().drop_nulls().iter_rows()
-        if (match := COUNTS.fullmatch(reason)) is not None
-    ]
+    counts = []
+    for reason, draws in grades.group_by("reason").len().drop_nulls().iter_rows():
+        match = COUNTS.fullmatch(reason)
+        if match is not None:
+            counts.append((draws, *map(int, match.groups())))
     if not counts:
         return {}
     judged = sum(draws for draws, *_ in counts)
-    asked = sum(draws * of for draws, _, of, _ in counts)
+    n_instructions = sum(draws * total for draws, _, total, _ in counts)
     return {
-        "prompt strict": sum(n for n, strict, of, _ in counts if strict == of) / judged,
-        "prompt loose": sum(n for n, _, of, loose in counts if loose == of) / judged,
-        "instruction strict": sum(n * strict for n, strict, _, _ in counts) / asked,
-        "instruction loose": sum(n * loose for n, _, _, loose in counts) / asked,
+        "prompt strict": sum(n for n, strict, total, _ in counts if strict == total) / judged,
+        "prompt loose": sum(n for n, _, total, loose in counts if loose == total) / judged,
+        "instruction strict": sum(n * strict for n, strict, _, _ in counts) / n_instructions,
+        "instruction loose": sum(n * loose for n, _, _, loose in counts) / n_instructions,
     }
 
 

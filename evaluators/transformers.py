@@ -81,18 +81,14 @@ def transformers(target: SamplingTarget) -> SamplingEngine:
                 ):
                     # Handed on as they end: a run that is stopped loses only those at work.
                     unfinished -= len(finished)
-                    yield [
-                        _drawn_from(
-                            rows[row],
-                            ids,
-                            tokenizer,
-                            ends,
-                            stop,
-                            # Some tokenizers drop the space of a first token.
-                            before=prompts[row][-1:] if evaluation.prefix else [],
+                    draws = []
+                    for row, ids in finished:
+                        # Some tokenizers drop the space of a first token.
+                        before = prompts[row][-1:] if evaluation.prefix else []
+                        draws.append(
+                            _finished_draw(rows[row], ids, tokenizer, ends, stop, before=before)
                         )
-                        for row, ids in finished
-                    ]
+                    yield draws
             finally:
                 say_discarded(unfinished)
 
@@ -127,7 +123,7 @@ class StopTexts:
         return text[: min(places)] if places else None
 
 
-def _drawn_from(
+def _finished_draw(
     request: SampleRequest,
     tokens: list[int],
     tokenizer: Any,

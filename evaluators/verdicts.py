@@ -24,7 +24,9 @@ SHOWN = 60
 """Characters of the end of a response."""
 
 
-def are_usable(scores: pl.Series, threshold: float | None, said: list[str], *, alone: bool) -> bool:
+def are_usable(
+    scores: pl.Series, threshold: float | None, notices: list[str], *, alone: bool
+) -> bool:
     """Whether the verdicts of a file can be a layer of grades. said: gets why not.
 
     scores: of its draws, null where it has none. threshold: the least score of a correct draw;
@@ -47,7 +49,7 @@ def are_usable(scores: pl.Series, threshold: float | None, said: list[str], *, a
         )
         if alone:
             raise ValueError(f"--verdicts theirs: {fault}")
-        said.append(f"left out: {fault}")
+        notices.append(f"left out: {fault}")
         return False
     return True
 

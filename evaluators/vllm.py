@@ -201,7 +201,7 @@ def run(
                 return
             # vLLM appends a random part to an id (vllm/v1/engine/input_processor.py)
             finished = [
-                drawn_from(flying.pop(output.request_id.split("-")[0]), output.outputs[0])
+                finished_draw(flying.pop(output.request_id.split("-")[0]), output.outputs[0])
                 for output in core.step()
                 if output.finished
             ]
@@ -212,7 +212,7 @@ def run(
             say_discarded(len(flying))
 
 
-def drawn_from(request: SampleRequest, answer: Any) -> Draw:
+def finished_draw(request: SampleRequest, answer: Any) -> Draw:
     """The draw of a finished answer (vllm.outputs.CompletionOutput), whose last token is the end
     token where it stopped, whichever of the model's it is, unless a text ended it."""
     ended, by_text = answer.finish_reason == "stop", isinstance(answer.stop_reason, str)

@@ -525,7 +525,7 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
         "estimated": len(others),
         "on_processors": sum(map(_is_placed, computed)) * (model.profile.device == "cpu"),
         "on_gpus": _on_gpus(model, on_gpus, jobs, len(measured)) if on_gpus else None,
-        "at_most": design.words if has_evaluation and not design.is_fixed else None,
+        "at_most": design.text if has_evaluation and not design.is_fixed else None,
         "downloads": _downloads(to_run),
     }
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from evaluators import cli, compare
+from evaluators import cli, compare_places
 from fgrpo_bench.__main__ import COMMANDS
 from fgrpo_bench.__main__ import main as program
 from fgrpo_bench.analysis import power
@@ -193,9 +193,9 @@ WORK: dict[str, Any] = {
     "evaluators.lm_eval_tasks.export": None,
     "evaluators.compare.compare": SimpleNamespace(rows=[]),
     "evaluators.compare.worse_at": [],
-    "evaluators.compare.as_json": {},
-    "evaluators.compare.write": "",
-    "evaluators.compare.text": "",
+    "evaluators.compare_output.as_json": {},
+    "evaluators.compare_output.write": "",
+    "evaluators.compare_output.text": "",
     "evaluators.groups.read_groups": None,
     "evaluators.groups.summary": None,
     "evaluators.groups.write": "written",
@@ -451,7 +451,9 @@ def test_a_word_that_is_a_path_here_is_one_whatever_it_holds(
         )[0]
     )
     for listed in (place, f"{place},out/my-model", f"out/my-model,{place},other"):
-        assert ",".join(compare._separate(listed)) == listed and place in compare._separate(listed)
+        assert ",".join(
+            compare_places._separate(listed)
+        ) == listed and place in compare_places._separate(listed)
 
 
 EXTRA = {

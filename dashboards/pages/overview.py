@@ -148,7 +148,7 @@ def run_title(run: RunPaths) -> str:
 def _curve_caption(analysis: Analysis, front: tuple[str, ...]) -> str:
     named = " and ".join(analysis.by_cell[name].label for name in front)
     ks = f"k = {analysis.ks[0]} to {analysis.ks[-1]}"
-    unscored = most_unscored(analysis.of_column(analysis.columns[0]))
+    unscored = most_unscored(analysis.estimates_on(analysis.columns[0]))
     in_front = f"; in front {named}" if named else ""
     return f"pass@k on {analysis.columns[0]}{unscored}, {ks}{in_front}"
 

@@ -25,7 +25,7 @@ from fgrpo_bench.kinds.evaluate import EvaluationSpec
 from fgrpo_bench.stats.intervals import LEVEL
 from fgrpo_bench.stats.significance import holm
 
-OF_LAYOUT = {"synlogic": "task"}
+DEFAULT_COLUMNS = {"synlogic": "task"}
 """The column that is taken where nobody names one, by the dataset's layout."""
 MOST_VALUES = 30
 """Of a column that somebody names: of more, most have too few problems to say anything."""
@@ -43,7 +43,7 @@ class Partition:
     are in none."""
 
     @property
-    def value_of(self) -> dict[str, str]:
+    def value_by_problem(self) -> dict[str, str]:
         """By problem_id."""
         return {problem: value for value, of in self.problems.items() for problem in of}
 
@@ -131,7 +131,7 @@ def partitions(
         return named_partitions(by, columns, problems)
     out = []
     for name, spec in specs.items():
-        column = OF_LAYOUT.get(spec.layout(name) or "")
+        column = DEFAULT_COLUMNS.get(spec.layout(name) or "")
         table = None if column is None else _columns(spec, name)
         if column is not None and table is not None:
             out.append(partition(table, column, problems[name], name))
@@ -152,7 +152,7 @@ def _spec(results: Results, benchmark: str, by: str | None) -> EvaluationSpec | 
     first = next((item for item in done if item.evaluate.spec.exists()), done[0])
     dataset = results.evaluation["benchmarks"][benchmark].get("dataset")
     layout = dataset.get("layout") if isinstance(dataset, dict) else None
-    if by is None and layout not in OF_LAYOUT and not first.evaluate.spec.exists():
+    if by is None and layout not in DEFAULT_COLUMNS and not first.evaluate.spec.exists():
         return None
     return first.evaluation_spec()
 
@@ -164,14 +164,14 @@ def notes_on_values(
 
     sizes: problems by value; n_problems: of the benchmark; lacking: benchmarks without the column.
     """
-    said = []
+    notes = []
     if n_without := n_problems - sum(sizes.values()):
-        said.append(f"{n_without} of {n_problems} problems have nothing in {by} and are left out.")
+        notes.append(f"{n_without} of {n_problems} problems have nothing in {by} and are left out.")
     if single := [value for value, n in sizes.items() if n < 2]:
-        said.append(f"Of one problem, and so without an interval: {', '.join(single)}.")
+        notes.append(f"Of one problem, and so without an interval: {', '.join(single)}.")
     if lacking:
-        said.append(f"Without a column {by} beside their problems: {', '.join(lacking)}.")
-    return tuple(said)
+        notes.append(f"Without a column {by} beside their problems: {', '.join(lacking)}.")
+    return tuple(notes)
 
 
 # What is computed of each value.
@@ -219,8 +219,8 @@ def _as(row: Estimate | Comparison, benchmark: str) -> dict[str, Any]:
 
 
 def _with_problems(scores: Scores, problems: Collection[str]) -> Scores:
-    wanted = set(problems)
-    return scores.for_problems([i for i, name in enumerate(scores.problems) if name in wanted])
+    names = set(problems)
+    return scores.for_problems([i for i, name in enumerate(scores.problems) if name in names])
 
 
 def _corrected(rows: Sequence[ValueComparison], family: str) -> Iterator[ValueComparison]:

@@ -514,8 +514,8 @@ def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]
                 rollouts=_mean_or_none([frame["rollouts"][-1] for frame in rows]),
                 tokens=_mean_or_none([frame["tokens"][-1] for frame in rows]),
                 optimizer_steps=_mean_or_none([frame["optimizer_steps"][-1] for frame in rows]),
-                active_fraction=_mean_of(rows, "active_fraction"),
-                entropy=_mean_of(
+                active_fraction=_mean_over_runs(rows, "active_fraction"),
+                entropy=_mean_over_runs(
                     [frame.tail(-(-len(frame) // LAST_SHARE)) for frame in rows], "entropy"
                 ),
                 train_gpu_seconds=_mean_or_none(
@@ -526,7 +526,7 @@ def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]
             )
 
 
-def _mean_of(frames: Sequence[pl.DataFrame], metric: str) -> float | None:
+def _mean_over_runs(frames: Sequence[pl.DataFrame], metric: str) -> float | None:
     """Of the steps of each run, then of the runs that have a value."""
     by_run = [frame[metric].drop_nulls().to_numpy() for frame in frames]
     return _mean_or_none([float(values.mean()) for values in by_run if len(values)])

@@ -85,14 +85,14 @@ class Resamples:
         by_cell = [self.scores[name][at].seeds for name in self.benchmarks(column) for at in cells]
         return tuple(seed for seed in by_cell[0] if all(seed in other for other in by_cell))
 
-    def of(self, column: str, at: At) -> Resampled | None:
+    def for_cell(self, column: str, at: At) -> Resampled | None:
         """Of a cell; None without results. An average is of the seeds that each of its benchmarks
         has, and None where these differ, so that none is left out."""
         names = self.benchmarks(column)
         seeds = self.seeds(column, at)
         if not seeds or any(self.scores[name][at].seeds != seeds for name in names):
             return None
-        return _mean([self._of_seeds(name, at, seeds) for name in names])
+        return _mean([self._for_seeds(name, at, seeds) for name in names])
 
     def difference(
         self, column: str, new: At, old: At
@@ -118,7 +118,7 @@ class Resamples:
         """Those of an average; a benchmark's own name."""
         return self.averages.get(column, (column,))
 
-    def _of_seeds(self, benchmark: str, at: At, seeds: tuple[int | None, ...]) -> Resampled:
+    def _for_seeds(self, benchmark: str, at: At, seeds: tuple[int | None, ...]) -> Resampled:
         key = benchmark, at, seeds
         if key not in self._cache:
             self._cache[key] = resample(
@@ -140,7 +140,7 @@ class Resamples:
             stream = self.streams[benchmark]
             return resample(values, limits=DIFFERENCES, stream=stream, clusters=clusters, room=room)
         # Resampled alike, so the difference of the resamples is a resample of the difference.
-        resampled = [self._of_seeds(benchmark, at, seeds) for at in (new, old)]
+        resampled = [self._for_seeds(benchmark, at, seeds) for at in (new, old)]
         units = values if clusters is None else by_cluster(values, clusters)
         return difference(resampled[0], resampled[1], units, room)
 
@@ -165,11 +165,11 @@ def estimates(
         names = resamples.averages.get(column, (column,))
         for at in resamples.scores[names[0]]:
             by_benchmark = [resamples.scores[name][at] for name in names]
-            resampled, cell = resamples.of(column, at), cells[at[0]]
+            resampled, cell = resamples.for_cell(column, at), cells[at[0]]
             # A cell without results has rows too, so that tables say what is missing.
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
             designs = [design for cell_scores in by_benchmark for design in cell_scores.designs]
-            n_draws, of_draws = _draw_counts(by_benchmark)
+            n_draws, draw_shares = _draw_counts(by_benchmark)
             n_open = [_n_open(cell_scores) for cell_scores in by_benchmark]
             is_redesigned = any(any(cell_scores.is_redesigned) for cell_scores in by_benchmark)
             for i, (k, estimate) in enumerate(zip(ks, means, strict=True)):
@@ -191,7 +191,7 @@ def estimates(
                     n_draws=n_draws,
                     designs=_describe_designs(designs),
                     is_redesigned=is_redesigned,
-                    **vars(of_draws),
+                    **vars(draw_shares),
                     all_wrong=_bound(
                         [cell_scores.bounds[0, :, :, i] for cell_scores in by_benchmark]
                     ),
@@ -206,29 +206,22 @@ def estimates(
 def _draw_counts(scores: Sequence[Scores]) -> tuple[float | None, Shares]:
     """How many draws up to where problems stopped are a problem, None where none has stopped; and
     their shares."""
-    n_drawn, n_scored, n_correct, unfinished = (
-        np.concatenate(parts, axis=-1)
-        for parts in zip(
-            *(
-                (of.n_drawn.ravel(), of.n_scored.ravel(), of.n_correct.ravel(),
-                 of.unfinished.reshape(3, -1))
-                for of in scores
-            ),
-            strict=True,
-        )
-    )  # fmt: skip
-    stopped = n_drawn[n_drawn > 0]
-    of_draws = shares(
-        n_drawn=n_drawn, n_scored=n_scored, n_correct=n_correct, unfinished=unfinished
+    n_drawn = np.concatenate([part.n_drawn.ravel() for part in scores])
+    draw_shares = shares(
+        n_drawn=n_drawn,
+        n_scored=np.concatenate([part.n_scored.ravel() for part in scores]),
+        n_correct=np.concatenate([part.n_correct.ravel() for part in scores]),
+        unfinished=np.concatenate([part.unfinished.reshape(3, -1) for part in scores], axis=1),
     )
-    return (float(stopped.mean()) if len(stopped) else None), of_draws
+    stopped = n_drawn[n_drawn > 0]
+    return (float(stopped.mean()) if len(stopped) else None), draw_shares
 
 
 def _describe_designs(designs: Sequence[StagedDesign]) -> tuple[str, ...]:
     """Each once; none where no problem stops early."""
     if all(design.is_fixed for design in designs):
         return ()
-    return tuple(dict.fromkeys(design.words for design in designs))
+    return tuple(dict.fromkeys(design.text for design in designs))
 
 
 def _bound(ends: Sequence[Floats]) -> float | None:
@@ -281,7 +274,7 @@ SIGNIFICANT, SUGGESTIVE, INCONCLUSIVE = "significant", "suggestive", "inconclusi
 AnyComparison = TypeVar("AnyComparison", bound=Comparison)
 
 
-def compare(
+def compare_cells(
     resamples: Resamples,
     compared: Sequence[Compared],
     *,
@@ -291,12 +284,10 @@ def compare(
 ) -> list[Comparison]:
     """Rows by column, pair and k; p-values of those in the family are corrected together."""
     draws = _Draws(resamples, ks)
-    rows = [
-        row
-        for column in columns
-        for cells in compared
-        for row in _pair_rows(resamples, draws, cells, column, ks)
-    ]
+    rows = list[Comparison]()
+    for column in columns:
+        for cells in compared:
+            rows += _pair_rows(resamples, draws, cells, column, ks)
     pairs = {(cells.new, cells.old): cells.pair for cells in compared}
 
     def is_in(row: Comparison) -> bool:
@@ -418,7 +409,7 @@ class _Draws:
 
     def __init__(self, resamples: Resamples, ks: Sequence[int]) -> None:
         self._resamples, self._ks = resamples, ks
-        self._known: dict[tuple[str, At], Floats] = {}
+        self._variances: dict[tuple[str, At], Floats] = {}
 
     def p_values(self, column: str, cells: Compared) -> list[float | None]:
         """`p_over_draws` at every k; None for averages."""
@@ -436,10 +427,12 @@ class _Draws:
 
     def _variance(self, benchmark: str, at: At) -> Floats:
         """Scores.draw_variance at every k, [ks, seeds, problems]."""
-        if (benchmark, at) not in self._known:
+        if (benchmark, at) not in self._variances:
             cell_scores = self._resamples.scores[benchmark][at]
-            self._known[benchmark, at] = np.array([cell_scores.draw_variance(k) for k in self._ks])
-        return self._known[benchmark, at]
+            self._variances[benchmark, at] = np.array(
+                [cell_scores.draw_variance(k) for k in self._ks]
+            )
+        return self._variances[benchmark, at]
 
 
 def p_over_draws(cells: tuple[Scores, Scores], variances: Sequence[Floats]) -> list[float | None]:
@@ -486,11 +479,13 @@ def fronts(
     """
     for column in columns:
         rows = [row for row in comparisons if row.column == column and row.k in ends]
-        asked = {cell for row in rows if row.family is not None for cell in (row.new, row.old)}
+        compared_cells = {
+            cell for row in rows if row.family is not None for cell in (row.new, row.old)
+        }
         worse = dict.fromkeys(_dominated(rows))
         for cell in cells:
             by = tuple(better for lost, better in worse if lost == cell)
-            is_on_front = not by if cell in asked else None
+            is_on_front = not by if cell in compared_cells else None
             yield ParetoFront(column=column, cell=cell, is_on_front=is_on_front, dominated_by=by)
 
 
@@ -564,18 +559,18 @@ def _curves_by_pair(
     resamples: Resamples, name: str, pairs: Sequence[tuple[At, At]], ks: tuple[int, ...]
 ) -> dict[tuple[At, At], _Curves]:
     """Of the pairs with a seed in common, and two problems that have a value."""
-    known: dict[tuple[At, tuple[int | None, ...]], Floats] = {}
+    cache: dict[tuple[At, tuple[int | None, ...]], Floats] = {}
 
-    def of_cell(at: At, scores: Scores) -> Floats:
+    def cell_curves(at: At, scores: Scores) -> Floats:
         key = at, scores.seeds
-        if key not in known:  # a cell is in many pairs
-            known[key] = scores.pass_at_ks(ks)
-        return known[key]
+        if key not in cache:  # a cell is in many pairs
+            cache[key] = scores.pass_at_ks(ks)
+        return cache[key]
 
     curves, clusters = {}, resamples.clusters(name)
     for new, old in pairs:
         after, before = resamples.paired(name, new, old)
-        pair_curves = _curves(of_cell(new, after), of_cell(old, before), clusters)
+        pair_curves = _curves(cell_curves(new, after), cell_curves(old, before), clusters)
         if pair_curves is not None:
             curves[new, old] = pair_curves
     return curves
@@ -592,13 +587,13 @@ def _curves(new: Floats, old: Floats, clusters: Ints | None) -> _Curves | None:
         return None
     by_seed[:, ~within] = np.nan
     is_complete = np.asarray(~np.isnan(values[:, :, within]).any(axis=(0, 2)))
-    known = values[:, is_complete][:, :, within].mean(axis=0)
+    complete_values = values[:, is_complete][:, :, within].mean(axis=0)
     if clusters is not None:
         n_clusters, present = clusters.max() + 1, clusters[is_complete]
-        known = by_cluster(known[None], present)[0]
+        complete_values = by_cluster(complete_values[None], present)[0]
         is_complete = np.isin(np.arange(n_clusters), present)
     by_problem = np.zeros((len(is_complete), values.shape[2]))
-    by_problem[np.ix_(is_complete, within)] = known - known.mean(axis=0)
+    by_problem[np.ix_(is_complete, within)] = complete_values - complete_values.mean(axis=0)
     return _Curves(
         by_seed=by_seed,
         parts=parts,

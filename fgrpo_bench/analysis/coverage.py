@@ -37,19 +37,12 @@ def coverages(
                 seeds = resamples.seeds(column, at, base)
                 if at == base or not seeds:
                     continue
-                sides = [
-                    [resamples.scores[name][cell_at].for_seeds(seeds) for name in names]
-                    for cell_at in (base, at)
-                ]
-                counts = [
-                    [
-                        np.concatenate(
-                            [getattr(cell_scores, field) for cell_scores in side], axis=1
-                        )
-                        for field in ("n_scored", "n_correct")
-                    ]
-                    for side in sides
-                ]
+                counts = []
+                for side in (base, at):
+                    parts = [resamples.scores[name][side].for_seeds(seeds) for name in names]
+                    n_scored = np.concatenate([part.n_scored for part in parts], axis=1)
+                    n_correct = np.concatenate([part.n_correct for part in parts], axis=1)
+                    counts.append((n_scored, n_correct))
                 for k in ks:
                     likely = [reach(n_samples=n, n_correct=right, k=k) for n, right in counts]
                     solved = [right > 0 for _, right in counts]
@@ -118,7 +111,7 @@ def outcomes(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
         n_new=pairs["n_scored"],
         new=pairs["n_correct"],
         k=k,
-        of_solved=True,
+        solved_only=True,
     )
     before, after = (pl.col(f"success_rate{end}").fill_null(0.0) for end in ("_base", ""))
     changes = pairs.select(

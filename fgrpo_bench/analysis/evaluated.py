@@ -91,9 +91,9 @@ class EvaluatedCheckpoint:
         if not self.is_evaluated or not paths.passk().exists():
             return None
         if paths.manifest.exists():
-            said = read_record(paths.manifest, DrawsRecord).fingerprint
+            stored = read_record(paths.manifest, DrawsRecord).fingerprint
             mark = self.marks.get(benchmark, self.evaluate_fingerprint)
-            refuse_foreign(paths.manifest, said, fingerprint=mark)
+            refuse_foreign(paths.manifest, stored, fingerprint=mark)
         return paths
 
     def passk(self, benchmark: str) -> pl.DataFrame:

@@ -36,7 +36,7 @@ from fgrpo_bench.analysis.checkpoints import (
 from fgrpo_bench.analysis.comparisons import (
     Resamples,
     bands,
-    compare,
+    compare_cells,
     estimates,
     first_losses,
     fronts,
@@ -174,7 +174,7 @@ class _Computed:
         family = self.question[1]
         # A family is of last checkpoints or of paths, and corrected once.
         of_last = replace(family, pairs=()) if family.at_equal_pass_at_1 else family
-        return compare(
+        return compare_cells(
             self.resamples, self.compared, columns=self.columns, ks=self.ks, family=of_last
         )
 
@@ -185,8 +185,8 @@ class _Computed:
 
     @cached_property
     def bands(self) -> list[Band]:
-        asked = [cells_at for cells_at in self.compared if cells_at.pair]
-        return list(bands(self.resamples, asked, self.columns, self.ks))
+        declared = [cells_at for cells_at in self.compared if cells_at.pair]
+        return list(bands(self.resamples, declared, self.columns, self.ks))
 
     def estimates(self) -> Iterator[Estimate]:
         return estimates(self.results, self.cells, self.resamples, self.columns, self.chosen)
@@ -196,7 +196,9 @@ class _Computed:
         pairs = [cells_at.pair for cells_at in matched if cells_at.pair]
         # A sweep that declares no comparison has nothing corrected here either.
         family = budget_family(pairs if self.question[1].pairs else [], self.ks, self.columns)
-        rows = compare(self.resamples, matched, columns=self.columns, ks=self.ks, family=family)
+        rows = compare_cells(
+            self.resamples, matched, columns=self.columns, ks=self.ks, family=family
+        )
         return (row for row in rows if row.k in family.ks)
 
     def effects(self) -> Iterable[EffectRow]:
@@ -242,7 +244,7 @@ class _Computed:
         def differing(resamples: Resamples, value: str) -> list[Comparison]:
             there = resamples.scores[value]
             asked = [of for of in self.compared if of.pair and of.new in there and of.old in there]
-            return compare(resamples, asked, columns=[value], ks=self.ks, family=none)
+            return compare_cells(resamples, asked, columns=[value], ks=self.ks, family=none)
 
         def estimated(resamples: Resamples, value: str) -> Iterator[Estimate]:
             return estimates(self.results, self.cells, resamples, [value], self.chosen)
@@ -403,7 +405,7 @@ class Analysis:
         """pass@k of a cell at the checkpoint that stands for it; KeyError for no such row."""
         return self._estimates[column, _name(cell), k]
 
-    def of_column(self, column: str) -> list[Estimate]:
+    def estimates_on(self, column: str) -> list[Estimate]:
         """The same of every cell, at every k."""
         return [row for row in self._estimates.values() if row.column == column]
 
@@ -459,14 +461,14 @@ class Analysis:
     def off_paths(self) -> tuple[PathRange, ...]:
         """Pairs, likewise, that are inconclusive because their ranges of pass@1 do not meet."""
         family = self._family
-        asked = {(pair.new.cell, pair.old.cell) for pair in family.pairs}
+        declared = {(pair.new.cell, pair.old.cell) for pair in family.pairs}
         columns = family.columns if family.at_equal_pass_at_1 else self.headline
         return tuple(
             row
             for row in self.rows("path_ranges")
             if row.reason is not None
             and row.column in columns
-            and (not family.at_equal_pass_at_1 or (row.new, row.old) in asked)
+            and (not family.at_equal_pass_at_1 or (row.new, row.old) in declared)
         )
 
     @cached_property

@@ -240,15 +240,14 @@ def _apart(
     (rise,) = conclude(concatenated(resamples, names, masks, widths))
     if not apart and rise.low is not None and rise.low > 0:
         return None
-    highest = {
-        cell: np.mean(
-            [
-                max(np.nanmean(resamples.scores[name][at].success_rates()) for at in ats)
-                for name in names
-            ]
-        )
-        for cell, ats in checkpoints.items()
-    }
+    highest = {}
+    for cell, ats in checkpoints.items():
+        # pass@1 of each benchmark at the checkpoint where it is highest, mean over benchmarks
+        best = []
+        for name in names:
+            scores = resamples.scores[name]
+            best.append(max(np.nanmean(scores[at].success_rates()) for at in ats))
+        highest[cell] = np.mean(best)
     slower = label[min(highest, key=lambda cell: highest[cell])]
     begins = "the base models" if BASES in next(iter(checkpoints.values())) else "where both begin"
     where = f" in seed {', '.join(apart)}" if apart and None not in seeds else ""

@@ -394,21 +394,21 @@ def power(
         _draws_answer(at_k, _given_problems(problems), n) for at_k in k for n in options.n_samples
     ]
     if half_width is not None and design:
-        words = design_advice(
+        text = design_advice(
             ks=k,
             n_problems=_given_problems(problems),
-            half_width_wanted=half_width,
+            target_half_width=half_width,
             beta=options.beta,
         )
-        answers.append(PowerAnswer(words=words, numbers={"ks": k, "half_width": half_width}))
+        answers.append(PowerAnswer(text=text, numbers={"ks": k, "half_width": half_width}))
     elif half_width is not None:
         answers += [
             _draws_for_half_width(at_k, _given_problems(problems), half_width) for at_k in k
         ]
     if as_json:
-        print_json([answer.numbers | {"words": answer.words} for answer in answers])
+        print_json([answer.numbers | {"words": answer.text} for answer in answers])
     else:
-        print(*(answer.words for answer in answers), sep="\n")
+        print(*(answer.text for answer in answers), sep="\n")
     return 0
 
 
@@ -416,7 +416,7 @@ def power(
 class PowerAnswer:
     """What seeds or draws can show at one k, as a line and as numbers."""
 
-    words: str
+    text: str
     numbers: dict[str, Any]
     """By names of the command's options; fractions. None: not even the most there may be."""
 
@@ -519,47 +519,47 @@ def _seeds_answer(options: PowerOptions, spread: SeedVariance, k: int) -> PowerA
         assert options.difference is not None, "one of the two is given"
         needed = seeds_needed(options.difference, parts=parts, family=family)
         seeds = f"not even {MOST_SEEDS:,} seeds show" if needed is None else f"{needed} seeds show"
-        words = (
+        text = (
             f"{asked}{seeds} a difference of {100 * options.difference:g} points with {POWER:.0%} "
             f"power {rests_on}"
         )
-        return PowerAnswer(words=words, numbers=numbers | {"seeds": needed})
+        return PowerAnswer(text=text, numbers=numbers | {"seeds": needed})
     if options.difference is None:
         shown = smallest_range(
             n_seeds=options.seeds, parts=parts, family=family, degrees=spread.degrees
         )
-        words = (
+        text = (
             f"{asked}{options.seeds} seeds show differences of {shown} points with "
             f"{POWER:.0%} power {rests_on}"
         )
         ends = {"difference": shown.difference, "difference_range": shown.ends}
-        return PowerAnswer(words=words, numbers=numbers | ends)
+        return PowerAnswer(text=text, numbers=numbers | ends)
     power = power_with_seeds(options.difference, n_seeds=options.seeds, parts=parts, family=family)
-    words = (
+    text = (
         f"{asked}{options.seeds} seeds show a difference of {100 * options.difference:g} points "
         f"with {power:.0%} power {rests_on}"
     )
-    return PowerAnswer(words=words, numbers=numbers | {"power": power})
+    return PowerAnswer(text=text, numbers=numbers | {"power": power})
 
 
 def _draws_answer(k: int, n_problems: int, n_samples: int) -> PowerAnswer:
     design, numbers = fixed_design(n_samples), {"k": k, "problems": n_problems}
     shown = smallest_effect(design=design, k=k, n_problems=n_problems)
     return PowerAnswer(
-        words=advice(design=design, k=k, n_problems=n_problems),
+        text=advice(design=design, k=k, n_problems=n_problems),
         numbers=numbers | {"n_samples": n_samples, "difference": shown, "power": POWER},
     )
 
 
-def _draws_for_half_width(k: int, n_problems: int, half_width_wanted: float) -> PowerAnswer:
-    needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
+def _draws_for_half_width(k: int, n_problems: int, target_half_width: float) -> PowerAnswer:
+    needed = draws_needed(k=k, n_problems=n_problems, target_half_width=target_half_width)
     enough = f"{needed} draws" if needed else f"not even {max(MOST_DRAWS, k)} draws"
-    words = (
-        f"pass@{k} +-{100 * half_width_wanted:g} points at 95%: {enough} a problem are surely "
+    text = (
+        f"pass@{k} +-{100 * target_half_width:g} points at 95%: {enough} a problem are surely "
         "enough"
     )
-    numbers = {"k": k, "problems": n_problems, "half_width": half_width_wanted}
-    return PowerAnswer(words=words, numbers=numbers | {"n_samples": needed})
+    numbers = {"k": k, "problems": n_problems, "half_width": target_half_width}
+    return PowerAnswer(text=text, numbers=numbers | {"n_samples": needed})
 
 
 if __name__ == "__main__":

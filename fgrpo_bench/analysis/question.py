@@ -418,14 +418,14 @@ class Compared:
 def every_pair(cells: Sequence[CellRow], pairs: Sequence[Pair]) -> list[Compared]:
     """The pairs in their order, then all others, the later cell of the plan minus the earlier."""
     at = {cell.cell: (cell.cell, cell.step) for cell in cells}
-    asked = [Compared(new=at[p.new.cell], old=at[p.old.cell], pair=p) for p in pairs]
-    known = {frozenset((compared.new, compared.old)) for compared in asked}
+    declared = [Compared(new=at[p.new.cell], old=at[p.old.cell], pair=p) for p in pairs]
+    declared_cells = {frozenset((compared.new, compared.old)) for compared in declared}
     others = [
         Compared(new=at[new.cell], old=at[old.cell], pair=None)
         for old, new in combinations(cells, 2)
-        if frozenset((at[new.cell], at[old.cell])) not in known
+        if frozenset((at[new.cell], at[old.cell])) not in declared_cells
     ]
-    return [*asked, *others]
+    return [*declared, *others]
 
 
 NEAR = 0.01

@@ -1,5 +1,5 @@
-"""Other readings of the draws that pass@k is computed from: pass^k, maj@k, distinct@k, share@k, how
-success is spread over problems, and what became of the base models' solutions.
+"""Other readings of the draws that pass@k is computed from: pass^k, maj@k, best@k, distinct@k,
+share@k, how success is spread over problems, and what became of the base models' solutions.
 
 In: stored grades of checkpoints. Out: the draws of each problem (`problem_draws`), READINGS of
 them, and the rows of the frame `readings`. Next: the formulas are in fgrpo_bench.stats.readings;
@@ -25,13 +25,13 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.analysis.solutions import solution_masses
-from fgrpo_bench.graders import SOLUTIONS, split_version
+from fgrpo_bench.graders import SOLUTIONS, reward_of, split_version
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.evaluate import EvaluationSpec
 from fgrpo_bench.stages.tables import GRADES, read_table
 from fgrpo_bench.stats.intervals import FRACTIONS, IntervalEstimate, Limits, estimate
 from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.stats.readings import cover_at, gini, maj_at_ks, pass_hat_k
+from fgrpo_bench.stats.readings import best_at_ks, cover_at, gini, maj_at_ks, pass_hat_k
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tasks.countdown import all_solutions
 
@@ -59,10 +59,17 @@ class ProblemDraws:
     (fgrpo_bench.graders.SOLUTIONS). Draws without an answer are in none."""
     n_solutions: int | None = None
     """All that the problem has; None where they are not enumerated."""
+    rewards: Mapping[float, int] | None = None
+    """Draws by reward; None where right ones earn 1 and all others 0."""
 
     @property
     def n_correct(self) -> int:
         return sum(n for (is_right, _), n in self.votes.items() if is_right)
+
+    @property
+    def n_by_reward(self) -> Mapping[float, int]:
+        right = self.n_correct
+        return self.rewards or {1.0: right, 0.0: self.n_samples - right}
 
     @property
     def n_by_solution(self) -> dict[str, int]:
@@ -75,12 +82,16 @@ class ReadingByK:
 
     values: Callable[[Sequence[ProblemDraws], Sequence[int]], Floats]
     """[problems, ks]; nan where a problem has none."""
-    is_fraction: bool = True
-    """Else a number of solutions, which nothing bounds."""
+    digits: int | None = None
+    """Of a number, behind the point; None: a fraction, shown in percent."""
+    is_reward: bool = False
+    """Whether the number is a fraction all the same where no value lies outside 0 and 1."""
 
-    @property
-    def limits(self) -> Limits:
-        return FRACTIONS if self.is_fraction else (-math.inf, math.inf)
+    def limits(self, *values: Floats) -> Limits:
+        """Of means of these values: FRACTIONS, or infinite ones where nothing bounds them."""
+        is_within = not any(((of < 0) | (of > 1)).any() for of in values)
+        is_fraction = self.digits is None or (self.is_reward and is_within)
+        return FRACTIONS if is_fraction else (-math.inf, math.inf)
 
 
 def _pass_hat(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
@@ -96,6 +107,10 @@ def _maj(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
         n_none=[problem.n_samples - sum(problem.votes.values()) for problem in problems],
         ks=ks,
     )
+
+
+def _best(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
+    return best_at_ks(n_by_reward=[problem.n_by_reward for problem in problems], ks=ks)
 
 
 def _distinct(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
@@ -120,13 +135,28 @@ def _share(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
     return share
 
 
-MAJ, DISTINCT, SHARE = "maj@k", "distinct@k", "share@k"
+MAJ, BEST, DISTINCT, SHARE = "maj@k", "best@k", "distinct@k", "share@k"
 READINGS = {
     "pass^k": ReadingByK(values=_pass_hat),
     MAJ: ReadingByK(values=_maj),
-    DISTINCT: ReadingByK(values=_distinct, is_fraction=False),
+    BEST: ReadingByK(values=_best, digits=3, is_reward=True),
+    DISTINCT: ReadingByK(values=_distinct, digits=2),
     SHARE: ReadingByK(values=_share),
 }
+
+
+def units_in_words(words: Iterable[str]) -> str:
+    """In what a table of these of READINGS is, e.g. `in percent but for distinct@k`."""
+    numbers = [word for word in words if word in READINGS and READINGS[word].digits is not None]
+    return "in percent" + (f" but for {' and '.join(numbers)}" if numbers else "")
+
+
+def says_right_or_wrong(benchmark: str, grader: str) -> str:
+    """What stands beside best@k of such a grader."""
+    return (
+        f"{benchmark}: {grader} says right or wrong alone, so that best@k is pass@k there, with "
+        "unscored draws as wrong ones"
+    )
 
 
 def reading_bounds(word: str, problems: Sequence[ProblemDraws]) -> tuple[float, float]:
@@ -148,8 +178,8 @@ def reading_bounds(word: str, problems: Sequence[ProblemDraws]) -> tuple[float, 
 def problem_draws(
     grades: pl.DataFrame, grader: str, n_solutions: Mapping[str, int] | None = None
 ) -> dict[str, ProblemDraws]:
-    """By problem_id. Draws that the grader could not judge are wrong; an answer of theirs votes.
-    Right answers are one, but for graders with SOLUTIONS.
+    """By problem_id. Draws that the grader could not judge are wrong and earn 0; an answer of
+    theirs votes. Right answers are one, but for graders with SOLUTIONS.
 
     grades: tables.GRADES; n_solutions: as of `solution_counts`."""
     solution = SOLUTIONS.get(grader, _the_gold)
@@ -163,12 +193,26 @@ def problem_draws(
             votes[name][True, solution(answer or "")] += n
         elif answer is not None:
             votes[name][False, answer.strip()] += n
+    rewards = _rewards(grades, grader)
     return {
         name: ProblemDraws(
-            n_samples=n_samples, votes=votes[name], n_solutions=(n_solutions or {}).get(name)
+            n_samples=n_samples,
+            votes=votes[name],
+            n_solutions=(n_solutions or {}).get(name),
+            rewards=rewards.get(name),
         )
         for name, n_samples in sizes.iter_rows()
     }
+
+
+def _rewards(grades: pl.DataFrame, grader: str) -> dict[str, Counter[float]]:
+    """Draws by reward, by problem_id; empty where grades say right or wrong alone."""
+    reward, rewards = reward_of(grader), dict[str, Counter[float]]()
+    if reward is not None:
+        kinds = grades.group_by("problem_id", "outcome", "reason", maintain_order=True).len()
+        for name, outcome, reason, n in kinds.iter_rows():
+            rewards.setdefault(name, Counter())[reward(outcome, reason)] += n
+    return rewards
 
 
 def _the_gold(answer: str) -> str:
@@ -278,8 +322,12 @@ def _empty(benchmark: str, cell: str, seeds: tuple[int | None, ...]) -> ReadingR
 
 def _readings_of(grader: str, n_solutions: Mapping[str, int]) -> list[str]:
     """Of READINGS those that tell something of a grader's problems."""
-    without = set() if grader in SOLUTIONS else {DISTINCT}
-    return [word for word in READINGS if word not in without and (word != SHARE or n_solutions)]
+    tell = {
+        BEST: grader != "" and reward_of(grader) is not None,
+        DISTINCT: grader in SOLUTIONS,
+        SHARE: bool(n_solutions),
+    }
+    return [word for word in READINGS if tell.get(word, True)]
 
 
 def _draws(
@@ -305,7 +353,7 @@ def _by_k(
         if places and shown:
             values[seed, places] = reading.values([by_name[names[i]] for i in places], shown)
     if shown:
-        intervals = estimate(values, limits=reading.limits, clusters=clusters)
+        intervals = estimate(values, limits=reading.limits(values), clusters=clusters)
         for k, interval in zip(shown, intervals, strict=True):
             yield from _estimated(replace(row, k=k), interval)
 

@@ -307,11 +307,11 @@ def load_for_compare(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
     every = [item for checkpoint in checkpoints for item in checkpoint.run_checkpoints]
     specs = [checkpoint.evaluation_spec() for checkpoint in every]
     first, *others = [spec.evaluation for spec in specs]
-    names = [
-        f"{item.name}, step {item.step}" if len(checkpoint.run_checkpoints) > 1 else item.name
-        for checkpoint in checkpoints
-        for item in checkpoint.run_checkpoints
-    ]
+    names = []
+    for checkpoint in checkpoints:
+        has_steps = len(checkpoint.run_checkpoints) > 1
+        for item in checkpoint.run_checkpoints:
+            names.append(f"{item.name}, step {item.step}" if has_steps else item.name)
     benchmarks = {
         name: declared
         for name, declared in first["benchmarks"].items()

@@ -28,7 +28,9 @@ BINS = ("all wrong", "<=20%", "<=40%", "<60%", "<80%", "<100%", "all right")
 as 20% and 80% are both in the bin next to a uniform group's."""
 
 
-def bin_of(n_correct: NDArray[np.int64], group_size: NDArray[np.int64]) -> NDArray[np.int64]:
+def success_rate_bin(
+    n_correct: NDArray[np.int64], group_size: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """The place in BINS of groups; [groups] in and out. In whole numbers, so that no rounding moves
     a group."""
     fifths = 5 * n_correct
@@ -150,13 +152,14 @@ class RolloutSummary(Record):
 
     def gradients(self) -> pl.DataFrame:
         """A row a method and bin: the sum of |A| and its share of the method's total."""
+        rows = []
+        for method in self.methods:
+            for name, part in zip(self.bins, method.by_bin, strict=True):
+                share = part / method.total if method.total else None
+                row = {"method": method.label, "success_rate": name, "sum": part, "share": share}
+                rows.append(row)
         return pl.DataFrame(
-            [
-                {"method": method.label, "success_rate": name, "sum": part}
-                | {"share": part / method.total if method.total else None}
-                for method in self.methods
-                for name, part in zip(self.bins, method.by_bin, strict=True)
-            ],
+            rows,
             schema={"method": pl.String, "success_rate": pl.String}
             | {"sum": pl.Float64, "share": pl.Float64},
         )

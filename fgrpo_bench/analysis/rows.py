@@ -105,7 +105,7 @@ class Estimate:
     mean: float | None
     """Over problems and seeds; null where no problem has a value for every seed."""
     low: float | None
-    """Of the 95% interval, like high; null also with fewer than two problems."""
+    """Of the 95% interval; null also with fewer than two problems."""
     high: float | None
     standard_error: float | None
     """Over problems and seeds; null like low."""
@@ -263,7 +263,7 @@ class EqualPassAt1(Comparison):
     mean_difference: float
     """Mean of the difference over the range of pass@1 that both reach."""
     mean_low: float | None
-    """Of its 95% interval, like mean_high."""
+    """Of its 95% interval."""
     mean_high: float | None
     mean_p: float | None
     """Two-sided, of no mean difference; corrected in no family."""
@@ -310,7 +310,7 @@ class PathGap:
     """Of the new cell there, mean over seeds."""
     difference: float
     low: float | None
-    """Of the 95% interval at this pass@1 alone, like high."""
+    """Of the 95% interval at this pass@1 alone."""
     high: float | None
 
 
@@ -538,17 +538,18 @@ class ReadingRow:
     benchmark: str
     cell: str
     reading: str
-    """`pass^k`, `maj@k` (up to k = 8), `distinct@k`, `share@k`; `gini`, `cover@0.5`; or what became
-    of the base models' draws of right solutions: `kept`, `moved`, `lost`, which `base` has of one
-    half of its draws under the other."""
+    """`pass^k`, `maj@k` (up to k = 8), `best@k` of graders that give more than right or wrong,
+    `distinct@k`, `share@k`; `gini`, `cover@0.5`; or what became of the base models' draws of right
+    solutions: `kept`, `moved`, `lost`, which `base` has of one half of its draws under the other.
+    """
     k: int | None
     """Null where there is none."""
     problems: str
     """`all`, or `several`: those with more than one solution, where a task enumerates them."""
     mean: float | None
-    """A fraction, of distinct@k a number of solutions; null for bounds."""
+    """A fraction, of distinct@k a number of solutions, of best@k a reward; null for bounds."""
     low: float | None
-    """Of the 95% interval; null, like high, with fewer than two problems."""
+    """Of the 95% interval; null with fewer than two problems."""
     high: float | None
     is_bounds: bool
     """Whether low and high bound the value over these problems and seeds, and are no interval."""

@@ -101,16 +101,17 @@ def solution_masses(
     before = {seed: right for seed, right in before.items() if len(right)}
     if not before:
         return
-    of_checkpoint = [
-        dict(table.select("problem_id", "cluster").unique().iter_rows())
-        for item in checkpoints
-        if (table := item.passk(benchmark)).height
-    ]
+    clusters_by_checkpoint = []
+    for item in checkpoints:
+        table = item.passk(benchmark)
+        if table.height:
+            problems = table.select("problem_id", "cluster").unique()
+            clusters_by_checkpoint.append(dict(problems.iter_rows()))
     # Shares of different problems do not compare.
-    shared = set.intersection(*map(set, of_checkpoint))
-    of_problem = {name: of_checkpoint[0][name] for name in sorted(shared)}
+    shared = set.intersection(*map(set, clusters_by_checkpoint))
+    problem_clusters = {name: clusters_by_checkpoint[0][name] for name in sorted(shared)}
     named = {
-        part: [name for name in of_problem if name in names]
+        part: [name for name in problem_clusters if name in names]
         for part, names in ({ALL: shared} if parts is None else parts).items()
     }
 
@@ -123,7 +124,7 @@ def solution_masses(
                 [solution_mass(first.get(name, {}), then.get(name, {})) for name in names]
                 for first, then in shares
             ]
-            clusters = cluster_numbers([of_problem[name] for name in names])
+            clusters = cluster_numbers([problem_clusters[name] for name in names])
             kept, moved, lost = estimate(
                 np.array(values).reshape(len(pairs), len(names), 3),
                 limits=FRACTIONS,
@@ -199,7 +200,7 @@ def _lost(before: pl.DataFrame, after: pl.DataFrame, k: int) -> pl.DataFrame:
         n_new=pairs["n_after"],
         new=pairs["right_after"].fill_null(0),
         k=k,
-        of_solved=True,
+        solved_only=True,
     )
     is_lost = pl.Series("is_lost", chances.lost >= LIKELY, pl.Boolean)
     return (

@@ -328,11 +328,14 @@ def with_interval(
     return value + unscored_note(*open_part)
 
 
-def number_with_interval(mean: float | None, low: float | None, high: float | None) -> str:
+def number_with_interval(
+    mean: float | None, low: float | None, high: float | None, *, digits: int = 2
+) -> str:
     """e.g. `1.16 [1.07, 1.25]`, of what is no fraction; a dash where there is none."""
     if mean is None:
         return NONE
-    return f"{mean:.2f}" + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
+    shown, *ends = (f"{n:.{digits}f}" for n in (mean, low, high) if n is not None)
+    return f"{shown} [{', '.join(ends)}]" if ends else shown
 
 
 def unscored_note(unscored: float | None, bounds: tuple[float, float] | None) -> str:

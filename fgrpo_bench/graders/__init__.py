@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fgrpo_bench.core import registry
-from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.core.problems import Grade, Problem, earned_by
 from fgrpo_bench.graders import (
     choice,
     countdown,
@@ -97,6 +97,17 @@ def solution_key(grader: str, grade: Grade) -> str | None:
     if grade.outcome != "correct" or grader not in SOLUTIONS:
         return None
     return SOLUTIONS[grader](grade.extracted or "")
+
+
+def reward_of(grader: str) -> Callable[[str, str], float] | None:
+    """From outcome and reason of a stored grade to its reward, of which best@k is the best: what it
+    earns in training, of IFEval the share of instructions that are followed. None of a grader that
+    says right or wrong alone; a name in no table is of somebody's function or of another program,
+    or unknown, and grades tell."""
+    if grader == "ifeval":
+        return ifeval.share_followed
+    known = registry.table("graders").get(grader)
+    return earned_by if known is None or isinstance(known[1], PartialCredit) else None
 
 
 def waits(name: str) -> bool:

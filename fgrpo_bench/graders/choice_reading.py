@@ -469,9 +469,12 @@ def read_choice(
     Linear in the length of the text. labels: what the problem's options are called. options: their
     texts, which a response may state in place of a letter.
 
-    >>> [read(text).letter for text in ("Not A. The answer is (C).", r"so \\boxed{\\text{b}}")]
+    >>> texts = "Not A. The answer is (C).", r"so \\boxed{\\text{b}}"
+    >>> [read_choice(text).letter for text in texts]
     ['C', 'B']
-    >>> read("Suppose the answer is (B).") is None, read("The answer is (B) or (C).").letter
+    >>> read_choice("Suppose the answer is (B).") is None
+    True
+    >>> read_choice("The answer is (B) or (C).").letter
     (True, None)
     """
     options = options or {}

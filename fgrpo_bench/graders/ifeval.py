@@ -15,7 +15,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.core.problems import Grade, Problem, earned_by
 from fgrpo_bench.graders.math import after_thoughts
 from fgrpo_bench.graders.worker import OfProcess, Workers, judges
 
@@ -41,6 +41,18 @@ class Followed:
     loose: tuple[bool, ...]
     failure: str | None
     """Why it could not be told; both tuples are empty then. None where it could."""
+
+
+def share_followed(outcome: str, reason: str) -> float:
+    """Of the instructions of a prompt, those that a response with such a grade follows strictly.
+
+    >>> share_followed("incorrect", "1 of 2 strict, 2 loose")
+    0.5
+    """
+    counts = COUNTS.fullmatch(reason)
+    if counts is None or not int(counts[2]):
+        return earned_by(outcome, reason)
+    return int(counts[1]) / int(counts[2])
 
 
 def grade(problem: Problem, response: str) -> Grade:

@@ -57,7 +57,7 @@ from fgrpo_bench.report.tables.main import all_ks, coverage_table, interval_tabl
 from fgrpo_bench.report.tables.paper import against_paper, check_fixed
 from fgrpo_bench.report.tables.solutions import solution_tables
 from fgrpo_bench.report.tables.training import compute_table, training_table
-from fgrpo_bench.report.words import answer, front_in_words
+from fgrpo_bench.report.words import answer, front_sentence
 from fgrpo_bench.specs.cell import COLUMNS
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
     blocks: list[Block] = [*answered(analysis)]
     for column in analysis.headline:
         blocks.append(_short(analysis, column))
-        plane = front_in_words(analysis, column)
+        plane = front_sentence(analysis, column)
         blocks += [Paragraph(text=plane)] if plane else []
     blocks.append(Paragraph(text=(CORRECTED if analysis.has_family else "") + VERDICTS))
     blocks += [] if analysis.results.sweep is None else [Paragraph(text=equal(analysis))]
@@ -270,7 +270,7 @@ def _floating_figure(picture: Picture) -> str:
     return latex_figure(picture.name, picture.caption, is_narrow=picture.fits_column)
 
 
-_OF_CELL: dict[str, Any] = {name: schema(CellRow)[name] for name in ("method", *COLUMNS[:3])}
+_CELL_COLUMNS: dict[str, Any] = {name: schema(CellRow)[name] for name in ("method", *COLUMNS[:3])}
 """method (Base, GRPO, F-GRPO, ...; it names another learning rate and prompts per step; without a
 sweep the label), algorithm (empty for Base and without a sweep, likewise the next ones),
 group_size and focal_gamma."""
@@ -279,7 +279,7 @@ RESULTS = pl.Schema(
         "sweep": pl.String,  # empty without a sweep, likewise the next two
         "experiment": pl.String,
         "model": pl.String,
-        **_OF_CELL,
+        **_CELL_COLUMNS,
         "step": pl.Int64,
         "benchmark": pl.String,  # or the name of an average of several
         "k": pl.Int64,
@@ -300,14 +300,14 @@ RESULTS = pl.Schema(
         "correct_by_place": pl.Float64,  # likewise: found by its place in the text alone
     }
 )
-BESIDE_PAPER = pl.Schema(
+PAPER_COLUMNS = pl.Schema(
     {
         "paper_pass_at_k": pl.Float64,  # the published one at this k; empty where there is none
         "difference": pl.Float64,  # ours less it
     }
 )
 """Columns behind these with the published figures."""
-OF_VALUE = pl.Schema(
+VALUE_COLUMNS = pl.Schema(
     {
         "by": pl.String,  # the column of the problems
         "value": pl.String,  # what a row's problems have there
@@ -322,7 +322,7 @@ def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
     raises as `check_fixed`."""
     if compare_paper:
         check_fixed(analysis)
-    published_columns = BESIDE_PAPER.items() if compare_paper else ()
+    published_columns = PAPER_COLUMNS.items() if compare_paper else ()
     rows = analysis.estimates.filter("is_chosen")
     return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *published_columns]))
 
@@ -345,7 +345,7 @@ def as_json(analysis: Analysis, *, compare_paper: bool = False) -> dict[str, Any
 
 def _by_value_csv(analysis: Analysis) -> str:
     """Likewise by the values of a column of the problems."""
-    columns = pl.Schema([*RESULTS.items(), *OF_VALUE.items()])
+    columns = pl.Schema([*RESULTS.items(), *VALUE_COLUMNS.items()])
     return _csv_text(analysis, analysis.by_value, columns)
 
 
@@ -420,9 +420,9 @@ def write_files(
     from fgrpo_bench.documents.style import write_drawings
 
     pictures = _pictures(analysis)
-    drawn = _drawn(pictures)
+    figure_files = _draw_figures(pictures)
     texts = {
-        FILES[kind]: _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
+        FILES[kind]: _text(analysis, kind, pictures, figure_files, compare_paper=compare_paper)
         for kind in FILES
         if not {kind, kind.partition("-")[0]}.isdisjoint(formats)
         and (kind != "by-value" or len(analysis.by_value))
@@ -432,10 +432,14 @@ def write_files(
     if (by_value := FILES["by-value"]) not in texts:  # of a report that told it by a column
         (folder / by_value).unlink(missing_ok=True)
     figures = [
-        file.name for name, kinds in drawn.items() for file in write_drawings(kinds, folder / name)
+        file.name
+        for name, kinds in figure_files.items()
+        for file in write_drawings(kinds, folder / name)
     ]
     drawings = {
-        f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()
+        f"{name}.{kind}": data
+        for name, kinds in figure_files.items()
+        for kind, data in kinds.items()
     }
     contents = {name: text.encode() for name, text in texts.items()} | drawings
     record = provenance.record(analysis, contents, compare_paper=compare_paper)
@@ -453,8 +457,8 @@ def render(analysis: Analysis, kind: str, *, compare_paper: bool = False) -> str
     pictures = (
         _pictures(analysis) if has_links or kind.partition("-")[0] in ("latex", "html") else []
     )
-    drawn = _drawn(pictures, ["svg"]) if kind == "html" else {}
-    return _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
+    figure_files = _draw_figures(pictures, ["svg"]) if kind == "html" else {}
+    return _text(analysis, kind, pictures, figure_files, compare_paper=compare_paper)
 
 
 def page(
@@ -476,10 +480,10 @@ def page(
         *content(analysis, _shown(pictures), compare_paper=compare_paper),
         *appendix(analysis, compare_paper=compare_paper),
     ]
-    return html(head or title(analysis), blocks, _svgs(_drawn(pictures, ["svg"])))
+    return html(head or title(analysis), blocks, _svgs(_draw_figures(pictures, ["svg"])))
 
 
-Drawn = Mapping[str, Mapping[str, bytes]]
+FigureFiles = Mapping[str, Mapping[str, bytes]]
 """The bytes of each kind of file by the figure's name."""
 
 
@@ -494,16 +498,16 @@ def _pictures(analysis: Analysis) -> list[Picture]:
     return sorted(pictures(analysis), key=place)
 
 
-def _drawn(
+def _draw_figures(
     pictures: Sequence[Picture], kinds: Sequence[str] | None = None, only: str | None = None
-) -> Drawn:
+) -> FigureFiles:
     """kinds: of files; only: one file name without suffix; None of either is all."""
     from fgrpo_bench.documents import style
 
     return {
-        name: style.drawings(drawn, kinds or style.KINDS)
+        name: style.drawings(version, kinds or style.KINDS)
         for picture in pictures
-        for name, drawn in picture.versions.items()
+        for name, version in picture.versions.items()
         if only in (None, name)
     }
 
@@ -512,19 +516,19 @@ def _shown(pictures: Sequence[Picture]) -> list[Figure]:
     return [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
 
 
-def _svgs(drawn: Drawn) -> dict[str, str]:
-    return {name: kinds["svg"].decode() for name, kinds in drawn.items()}
+def _svgs(figure_files: FigureFiles) -> dict[str, str]:
+    return {name: kinds["svg"].decode() for name, kinds in figure_files.items()}
 
 
 def _text(
     analysis: Analysis,
     kind: str,
     pictures: Sequence[Picture],
-    drawn: Drawn,
+    figure_files: FigureFiles,
     *,
     compare_paper: bool,
 ) -> str:
-    """One of FILES. pictures: for md, latex and html; drawn: for html."""
+    """One of FILES. pictures: for md, latex and html; figure_files: for html."""
     if kind == "csv":
         return results_csv(analysis, compare_paper=compare_paper)
     if kind == "by-value":
@@ -548,4 +552,4 @@ def _text(
         link = Link(text="Appendix: every other table", file=FILES[f"{markup}{APPENDIX}"])
     if markup == "md":
         return markdown(head, [*blocks, link])
-    return html(head, [*blocks, link], _svgs(drawn))
+    return html(head, [*blocks, link], _svgs(figure_files))

@@ -28,7 +28,7 @@ AXES = {
 """What a sweep may vary, in words."""
 
 
-def in_words(n: int) -> str:
+def number_word(n: int) -> str:
     """e.g. `three`; digits where they are easier to read."""
     return NUMBERS[n] if n < len(NUMBERS) else f"{n:,}"
 
@@ -45,7 +45,7 @@ def title(analysis: Analysis) -> str:
     if analysis.results.sweep is None:
         return on
     n = analysis.n_seeds
-    seeds = f", {in_words(n)} seed{'s' * (n > 1)}" if n else ""
+    seeds = f", {number_word(n)} seed{'s' * (n > 1)}" if n else ""
     return f"{raised(on)}{seeds}"
 
 
@@ -81,8 +81,8 @@ def _compared(kind: str, pairs: Sequence[Pair]) -> str:
     if kind != BY_NAME:
         return SUBJECTS.get(kind, KINDS[kind])
     if len(olds) > 1:
-        return f"{in_words(len(pairs))} pairs of settings"
-    of = spaced(pairs[0].new.label) if len(pairs) == 1 else f"{in_words(len(pairs))} settings"
+        return f"{number_word(len(pairs))} pairs of settings"
+    of = spaced(pairs[0].new.label) if len(pairs) == 1 else f"{number_word(len(pairs))} settings"
     return f"{of} against {spaced(pairs[0].old.label)}"
 
 
@@ -106,28 +106,28 @@ def means(analysis: Analysis, *columns: str) -> str:
 
 def _units(analysis: Analysis, columns: Sequence[str]) -> Iterator[str]:
     benchmarks = {name for column in columns for name in analysis.benchmarks_of(column)}
-    rows = [row for name in benchmarks for row in analysis.of_column(name) if row.n_seeds]
+    rows = [row for name in benchmarks for row in analysis.estimates_on(name) if row.n_seeds]
     counts = sorted({row.n_seeds for row in rows})
     if counts and analysis.results.sweep is not None:
-        ends = " to ".join(map(in_words, dict.fromkeys((counts[0], counts[-1]))))
+        ends = " to ".join(map(number_word, dict.fromkeys((counts[0], counts[-1]))))
         yield f"{ends} training seed{'s' * (counts[-1] > 1)}"
     if len(benchmarks) == 1:
         (name,) = benchmarks
-        n = max((row.n_problems for row in analysis.of_column(name)), default=0)
-        yield f"{in_words(n)} problem{'s' * (n != 1)}"
+        n = max((row.n_problems for row in analysis.estimates_on(name)), default=0)
+        yield f"{number_word(n)} problem{'s' * (n != 1)}"
     else:
-        yield f"the problems of {in_words(len(benchmarks))} benchmarks"
+        yield f"the problems of {number_word(len(benchmarks))} benchmarks"
 
 
 def _over(analysis: Analysis) -> str:
     return " over both" if analysis.n_seeds > 1 else " over problems"
 
 
-def ends_in_words(analysis: Analysis) -> str:
+def ends_text(analysis: Analysis) -> str:
     """e.g. `pass@1 and pass@256`."""
     return conjoined(f"pass@{k}" for k in analysis.ends)
 
 
-def ks_in_words(ks: Sequence[int]) -> str:
+def ks_text(ks: Sequence[int]) -> str:
     """e.g. `k = 1 and 256`."""
     return f"k = {conjoined(map(str, ks))}"

@@ -18,7 +18,7 @@ from fgrpo_bench.stages.plan import DeclaredFamily
 
 RULE = "Checkpoints: "
 """How the note begins that names the rule."""
-OWN_KERNELS = re.compile(rf"kernels {OTHER_KERNELS} (\([^()]*\))")
+KERNELS_PATTERN = re.compile(rf"kernels {OTHER_KERNELS} (\([^()]*\))")
 """In the fingerprint of an engine, in words."""
 LISTED = 8
 """Most cells that a footnote names."""
@@ -36,7 +36,7 @@ def footnotes(analysis: Analysis, cells: Sequence[CellRow], *columns: str) -> tu
     rows = [analysis.estimate(b, cell, analysis.ks[0]) for b in benchmarks for cell in cells]
     graders = dict.fromkeys(version for b in benchmarks for version in analysis.graders([b]))
     return (
-        f"{rule_note(analysis)} {draws_made(rows)}{_cut_off(rows)} "
+        f"{rule_note(analysis)} {draws_note(rows)}{_cut_off(rows)} "
         f"Grader: {', '.join(graders) or 'none yet'}.",
         *_guessed(analysis, benchmarks),
         *_unfinished(analysis, cells, benchmarks),
@@ -51,7 +51,7 @@ def most_unscored(rows: Iterable[Estimate]) -> str:
     return unscored_note(*open_part(max((row.unscored for row in rows), default=0.0), None, None))
 
 
-def draws_made(rows: Sequence[Estimate]) -> str:
+def draws_note(rows: Sequence[Estimate]) -> str:
     """How many draws are behind these values, in a sentence."""
     designs = dict.fromkeys(words for row in rows for words in row.designs)
     if not designs:
@@ -108,7 +108,9 @@ def redeclared(analysis: Analysis) -> tuple[str, ...]:
 def engines(analysis: Analysis) -> list[str]:
     """What is known where draws were made by engines that differ, or with kernels that other
     machines do not have; nothing where all are alike and draw alike everywhere."""
-    kernels = sorted({name for words in analysis.engines for name in OWN_KERNELS.findall(words)})
+    kernels = sorted(
+        {name for words in analysis.engines for name in KERNELS_PATTERN.findall(words)}
+    )
     elsewhere = [
         f"The built-in engine drew with kernels of the machine's own {name}: on others, whose "
         "kernels round otherwise, digits may differ, within the intervals."
@@ -189,12 +191,12 @@ def _redesigned(
     analysis: Analysis, cells: Sequence[CellRow], benchmarks: Sequence[str]
 ) -> list[str]:
     """Whose design was changed; empty where none was."""
-    changed = [
-        f"{cell.label} on {benchmark}" if len(benchmarks) > 1 else cell.label
-        for benchmark in benchmarks
-        for cell in cells
-        if analysis.estimate(benchmark, cell, analysis.ks[0]).is_redesigned
-    ]
+    changed = []
+    for benchmark in benchmarks:
+        where = f" on {benchmark}" if len(benchmarks) > 1 else ""
+        for cell in cells:
+            if analysis.estimate(benchmark, cell, analysis.ks[0]).is_redesigned:
+                changed.append(f"{cell.label}{where}")
     if not changed:
         return []
     return [

@@ -162,7 +162,7 @@ def put(page: Path, rows: Sequence[Entry]) -> list[str]:
 
     ValueError where the page has no mark, or the file beside it holds something else.
     """
-    words, store = _words(page), page.with_suffix(".json")
+    words, store = _head_of_page(page), page.with_suffix(".json")
     before = stored_rows(store)
     runs = list(dict.fromkeys(row.run for row in rows))
     kept = [row for row in before if row.run not in runs]
@@ -182,7 +182,7 @@ def stored_rows(store: Path) -> tuple[Entry, ...]:
     return read_record(store, Leaderboard, "put back what was committed").rows
 
 
-def _words(page: Path) -> str:
+def _head_of_page(page: Path) -> str:
     """What of a page stays: all to the end of the line of the mark."""
     if not page.exists():
         return f"{NEW_PAGE}{MARK}\n"
@@ -316,7 +316,7 @@ def _cells(row: Entry) -> tuple[str, ...]:
     commit = NONE if row.git_commit is None else row.git_commit[:8]
     return (
         row.method,
-        seeds_in_words(row.seeds),
+        seeds_text(row.seeds),
         row.verdict,
         percent(row.pass_at_1),
         percent(row.pass_at_k),
@@ -328,7 +328,7 @@ def _cells(row: Entry) -> tuple[str, ...]:
     )
 
 
-def seeds_in_words(seeds: Sequence[int]) -> str:
+def seeds_text(seeds: Sequence[int]) -> str:
     """e.g. `31 to 35, 41`: runs of three or more in a row by their ends."""
     return ", ".join(_spans(sorted(seeds)))
 

@@ -34,7 +34,7 @@ from fgrpo_bench.documents.table import (
 )
 from fgrpo_bench.report.footnotes import (
     LISTED,
-    draws_made,
+    draws_note,
     engines,
     listed,
     redeclared,
@@ -91,7 +91,7 @@ def equal(analysis: Analysis) -> str:
     """Which sweep it is, and what all its cells get the same of."""
     sweep = analysis.results.require_sweep()
     train, paths = sweep.train, sweep.paths
-    if _own_prompts(analysis):
+    if _cell_prompts_per_step(analysis):
         cost = (
             "prompts per step are an axis of its grid, and N times as many rollouts are the cost "
             "of a step"
@@ -113,7 +113,7 @@ def budget(analysis: Analysis) -> str:
     """A sweep's budget in numbers, and how it stands to the paper's."""
     train, cells = analysis.results.require_sweep().train, analysis.by_cell.values()
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
-    if prompts := _own_prompts(analysis):
+    if prompts := _cell_prompts_per_step(analysis):
         numbers = f"Prompts per step: {', '.join(map(str, prompts))}, each with N rollouts."
         paper = (
             "A cell with a larger N or with more prompts has more rollouts, so effects of both are "
@@ -142,7 +142,7 @@ def budget(analysis: Analysis) -> str:
     return " ".join(sentences)
 
 
-def _own_prompts(analysis: Analysis) -> list[int]:
+def _cell_prompts_per_step(analysis: Analysis) -> list[int]:
     """Prompts per step of cells that do not have those of the budget, rising."""
     every = {cell.prompts_per_step for cell in analysis.by_cell.values()}
     return sorted(prompts for prompts in every if prompts is not None)
@@ -205,17 +205,17 @@ def _title(analysis: Analysis, row: Comparison) -> str:
 
 
 def _lines(analysis: Analysis, k: int, rows: Sequence[Comparison]) -> Iterator[Line]:
-    by_words: dict[str, list[Comparison]] = {}
+    by_outcome: dict[str, list[Comparison]] = {}
     for verdict in (SIGNIFICANT, SUGGESTIVE, INCONCLUSIVE):
-        of_verdict = [row for row in rows if row.verdict == verdict]
-        for row in sorted(of_verdict, key=lambda row: row.difference < 0):
-            direction = (
-                "" if verdict == INCONCLUSIVE else " rise" if row.difference > 0 else " fall"
-            )
-            by_words.setdefault(f"{verdict}{direction}", []).append(row)
-    for words, of_verdict in by_words.items():
-        share = f" in {len(of_verdict)} of {len(rows)}" if len(rows) > 1 else ""
-        yield f"pass@{k}: {words}{share}", _listed(analysis, of_verdict)
+        judged_so = [row for row in rows if row.verdict == verdict]
+        for row in sorted(judged_so, key=lambda row: row.difference < 0):
+            outcome = verdict
+            if verdict != INCONCLUSIVE:
+                outcome += " rise" if row.difference > 0 else " fall"
+            by_outcome.setdefault(outcome, []).append(row)
+    for outcome, with_outcome in by_outcome.items():
+        share = f" in {len(with_outcome)} of {len(rows)}" if len(rows) > 1 else ""
+        yield f"pass@{k}: {outcome}{share}", _listed(analysis, with_outcome)
 
 
 def _listed(analysis: Analysis, rows: Sequence[Comparison]) -> str:
@@ -307,7 +307,7 @@ def _first(loss: FirstLoss) -> str:
 def notes(analysis: Analysis) -> Notes:
     """One fact a line."""
     sweep, evaluation = analysis.results.sweep, analysis.results.evaluation
-    rows = [row for name in analysis.results.benchmarks for row in analysis.of_column(name)]
+    rows = [row for name in analysis.results.benchmarks for row in analysis.estimates_on(name)]
     seeds = sorted({seed for row in rows for seed in row.seeds if seed is not None})
     unscored = max((row.unscored for row in rows), default=0.0)
     graders = ", ".join(analysis.graders(analysis.results.benchmarks))
@@ -342,11 +342,10 @@ def notes(analysis: Analysis) -> Notes:
             "too large rather than too small."
         )
         design = analysis.results.stopping
-        lines += dict.fromkeys(
-            f"No p draws: {why}."
-            for k in sorted({row.k for row in analysis.question_rows if row.p_draws is None})
-            if design and not design.is_fixed and (why := design.no_variance(k)) is not None
-        )
+        if design and not design.is_fixed:
+            ks = sorted({row.k for row in analysis.question_rows if row.p_draws is None})
+            reasons = dict.fromkeys(design.no_variance(k) for k in ks)
+            lines += [f"No p draws: {reason}." for reason in reasons if reason is not None]
     return Notes(
         lines=(
             *lines,
@@ -354,7 +353,7 @@ def notes(analysis: Analysis) -> Notes:
             f"not judge in a cell: {unscored:.2%} (left out of n and c).",
             *engines(analysis),
             *remote_code(analysis),
-            *([] if sweep is None else _made_by(sweep)),
+            *([] if sweep is None else _model_and_code(sweep)),
         )
     )
 
@@ -364,7 +363,7 @@ def _number(evaluation: Mapping[str, Any], name: str) -> str:
     return f"{evaluation[name]:g}" if name in evaluation else "of each evaluation's own"
 
 
-def _made_by(sweep: SweepResults) -> tuple[str, str]:
+def _model_and_code(sweep: SweepResults) -> tuple[str, str]:
     """What was trained, with which code, and what its costs are of."""
     record = sweep.record
     state = " with uncommitted changes" if record.git_dirty else ""
@@ -388,5 +387,5 @@ def _estimator(rows: Sequence[Estimate]) -> str:
         "pass@k is the mean over problems of 1 - W_k / W, with W the sequences of correct and "
         "wrong draws that end where the problem stopped, and W_k those of them whose first k are "
         "wrong, which is unbiased at every k (Girshick, Mosteller and Savage 1946; of a fixed "
-        f"number of draws it is {usual}). {draws_made(rows).removesuffix('.')}"
+        f"number of draws it is {usual}). {draws_note(rows).removesuffix('.')}"
     )

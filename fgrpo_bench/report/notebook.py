@@ -101,8 +101,8 @@ class NotebookView:
         return terminal(self.title, self.blocks)
 
 
-def _check(what: str, name: str, known: Iterable[str]) -> None:
-    names = list(known)
+def _check(what: str, name: str, choices: Iterable[str]) -> None:
+    names = list(choices)
     if name not in names:
         raise ValueError(
             f"no {what} {name!r}{suggestion(name, names)}: there are {', '.join(names)}"
@@ -121,15 +121,15 @@ class Runs(NotebookView):
             question_table(self.analysis, column) or comparison_table(self.analysis, column)
             for column in self.analysis.headline
         ]
-        return NotebookView(**_of(self.analysis, tables, first="differences-"))
+        return NotebookView(**_view_parts(self.analysis, tables, first="differences-"))
 
 
 def _runs(analysis: Analysis) -> Runs:
     tables = [interval_table(analysis, column) for column in analysis.headline]
-    return Runs(analysis=analysis, **_of(analysis, tables, first="curves-"))
+    return Runs(analysis=analysis, **_view_parts(analysis, tables, first="curves-"))
 
 
-def _of(analysis: Analysis, tables: Sequence[Block], *, first: str) -> dict[str, Any]:
+def _view_parts(analysis: Analysis, tables: Sequence[Block], *, first: str) -> dict[str, Any]:
     def pictures() -> list[Picture]:
         from fgrpo_bench.report.figures import pictures as drawn  # matplotlib is slow to import
 
@@ -143,17 +143,17 @@ def _of(analysis: Analysis, tables: Sequence[Block], *, first: str) -> dict[str,
     }
 
 
-def _groups(of: RolloutSummary) -> NotebookView:
+def _groups(summary: RolloutSummary) -> NotebookView:
     """The groups of a training run's rollouts, and where each advantage puts its gradient."""
 
     def pictures() -> Iterable[Picture]:
         from fgrpo_bench.report.figures.rollouts import pictures as drawn
 
-        return drawn(of)
+        return drawn(summary)
 
     return NotebookView(
-        title=of_rollouts.heading(of),
-        blocks=of_rollouts.blocks(of),
-        tables={"gradients": of.gradients, "steps": of.by_step},
+        title=of_rollouts.heading(summary),
+        blocks=of_rollouts.blocks(summary),
+        tables={"gradients": summary.gradients, "steps": summary.by_step},
         pictures=pictures,
     )

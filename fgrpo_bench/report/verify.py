@@ -60,31 +60,31 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     root: folder of all runs, for what was copied elsewhere. Raises FileNotFoundError and ValueError
     for what is no such thing, and for stored tables that are damaged.
     """
-    folder, named = _asked(path)
-    known = read(folder / NAME)
-    paths, is_home = _run(folder, known, root)
+    folder, named = _report_and_file(path)
+    stored = read(folder / NAME)
+    paths, is_home = _run(folder, stored, root)
     results = results_at(paths)
     unseen, absent = list[str](), set[str]()
-    differences = [f"{NAME}: {EDITED}"] if checksum_mismatch(known.as_json()) else []
+    differences = [f"{NAME}: {EDITED}"] if checksum_mismatch(stored.as_json()) else []
     differences += _other_grades(results, absent, regrade=regrade)
     # from the stored tables, never from stored frames
-    analysis = analyse(results, known.select, known.by)
+    analysis = analyse(results, stored.select, stored.by)
     with TemporaryDirectory() as temporary:
         anew = Path(temporary)
-        formats = [kind for kind, name in FILES.items() if name in known.files]
-        write_files(analysis, anew, formats=formats, compare_paper=known.compare_paper)
-        differences += _other_sources(known, read(anew / NAME), absent)
+        formats = [kind for kind, name in FILES.items() if name in stored.files]
+        write_files(analysis, anew, formats=formats, compare_paper=stored.compare_paper)
+        differences += _other_sources(stored, read(anew / NAME), absent)
         names = {named} if named else {file.name for file in anew.iterdir()}
         if is_home and not named:
             names |= {file.name for file in folder.iterdir()}
         for name in sorted(names - {NAME}):
-            differences += _other_file(folder / name, anew / name, known)
+            differences += _other_file(folder / name, anew / name, stored)
     if absent:
         unseen.append(f"{len(absent)} stored files that are not there, e.g. {min(absent)}")
-    if known.drawn_with != drawing_program():
+    if stored.drawn_with != drawing_program():
         unseen.append(
             f"what the figures show, beyond their digests: they were drawn with "
-            f"{known.drawn_with}, and this is {drawing_program()}"
+            f"{stored.drawn_with}, and this is {drawing_program()}"
         )
     if not regrade:
         unseen.append("whether the grader still gives these grades (--regrade grades again)")
@@ -92,7 +92,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     return Verified(differences=tuple(differences), unseen=tuple(unseen))
 
 
-def _asked(path: Path) -> tuple[Path, str | None]:
+def _report_and_file(path: Path) -> tuple[Path, str | None]:
     """The report's folder, and which file of it is meant: None for all of them."""
     if path.is_dir():
         folder = path if (path / NAME).exists() else path / "report"
@@ -116,41 +116,41 @@ def _asked(path: Path) -> tuple[Path, str | None]:
     return path.parent, path.name
 
 
-def _run(report: Path, known: Provenance, root: Path) -> tuple[RunPaths, bool]:
+def _run(report: Path, stored: Provenance, root: Path) -> tuple[RunPaths, bool]:
     """The run that the report stands in, else that of its provenance; and which of them it is."""
     folder = report.resolve().parent
     is_run = (folder / "plan.json").exists()
     if not is_run and (folder.parents[1].name, folder.name) != (EVALUATIONS, TOGETHER):
-        return RunPaths(root=root, **{key: getattr(known, key) for key in ADDRESS}), False
+        return RunPaths(root=root, **{key: getattr(stored, key) for key in ADDRESS}), False
     names = zip(ADDRESS, (folder.parents[1].name, folder.parent.name, folder.name), strict=True)
     return RunPaths(root=folder.parents[2], **dict(names)), True
 
 
-def _other_sources(known: Provenance, anew: Provenance, absent: set[str]) -> Iterator[str]:
+def _other_sources(stored: Provenance, anew: Provenance, absent: set[str]) -> Iterator[str]:
     """Where the report was made from something else than stands there now. absent: is told of
     stored files that are not there."""
-    then, now = known.inputs, anew.inputs
+    then, now = stored.inputs, anew.inputs
     absent |= then.keys() - now.keys()
     for name in sorted(now):
         if then.get(name) != now[name]:
             what = "was changed" if name in then else "is new"
             yield f"{name}: {what} since the report was built"
-    if known.declared != anew.declared:
+    if stored.declared != anew.declared:
         yield f"{NAME}: sweep.json and plan.json do not say what the report was built of"
     for key in ADDRESS:
-        if getattr(known, key) != getattr(anew, key):
-            yield f"{NAME}: is of {key} {getattr(known, key)}, and stands in {getattr(anew, key)}"
+        if getattr(stored, key) != getattr(anew, key):
+            yield f"{NAME}: is of {key} {getattr(stored, key)}, and stands in {getattr(anew, key)}"
 
 
-def _other_file(file: Path, anew: Path, known: Provenance) -> Iterator[str]:
+def _other_file(file: Path, anew: Path, stored: Provenance) -> Iterator[str]:
     """A file of the report against the same built anew; a figure that another program drew, with
     its digest, as that may draw other bytes of the same numbers."""
-    name, is_drawn_alike = file.name, known.drawn_with == drawing_program()
+    name, is_drawn_alike = file.name, stored.drawn_with == drawing_program()
     if not anew.exists():
         yield f"{name}: is no file of this report"
         return
     if file.suffix in FIGURES and not is_drawn_alike:
-        faults = differing(file.parent, manifest_from_digests({name: known.files.get(name, "")}))
+        faults = differing(file.parent, manifest_from_digests({name: stored.files.get(name, "")}))
         yield from (f"{name}: {fault} since the report was built" for fault in faults.values())
         return
     if not file.is_file():
@@ -266,5 +266,5 @@ def _is_judged_so(row: dict[str, Any], again: Grade | None) -> bool:
         return False
     if again.outcome == "unscored":  # why it could not tell may differ from machine to machine
         return bool(row["outcome"] == "unscored")
-    judged = (again.outcome, again.extracted, again.reason)
+    judged = (again.outcome, again.extracted, again.stored_reason)
     return judged == (row["outcome"], row["extracted"], row["reason"])

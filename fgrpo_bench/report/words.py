@@ -36,7 +36,7 @@ def answer(analysis: Analysis) -> list[str]:
     compared yet."""
     if analysis.at_equal_pass_at_1 and (analysis.on_paths or analysis.off_paths):
         return [
-            *_asked_on_paths(analysis),
+            *_question_on_paths(analysis),
             *kept(analysis),
             *_replicated(analysis),
             *_reservations(analysis),
@@ -44,15 +44,15 @@ def answer(analysis: Analysis) -> list[str]:
     rows = analysis.in_question
     if not rows:
         which = "that the question compares " * (analysis.results.sweep is not None)
-        said = f"No two {analysis.noun if not which else 'cells'} {which}have results yet."
-        return [said, *remote_code(analysis)]
+        sentence = f"No two {analysis.noun if not which else 'cells'} {which}have results yet."
+        return [sentence, *remote_code(analysis)]
     columns = list(dict.fromkeys(row.column for row in rows))
     first_columns = columns[:COLUMNS]
     sentences = []
     for column in first_columns:
         of_column = [row for row in rows if row.column == column]
         where = f" on {column}" if len(columns) > 1 else ""
-        sentences += list(_of_column(analysis, of_column, where))
+        sentences += list(_question_on_column(analysis, of_column, where))
     further = [row for row in rows if row.column not in first_columns]
     if further:
         counts = conjoined(
@@ -64,7 +64,7 @@ def answer(analysis: Analysis) -> list[str]:
     return [*sentences, *kept(analysis), *_replicated(analysis), *_reservations(analysis)]
 
 
-def _asked_on_paths(analysis: Analysis) -> Iterator[str]:
+def _question_on_paths(analysis: Analysis) -> Iterator[str]:
     """The question of a family at equal pass@1."""
     compared: list[EqualPassAt1 | PathRange] = [*analysis.on_paths, *analysis.off_paths]
     ks = sorted({row.k for row in analysis.on_paths}) or [analysis.ks[-1]]
@@ -121,7 +121,7 @@ def _keeps(analysis: Analysis, row: EqualPassAt1, among: Sequence[EqualPassAt1])
     return f"{name} keeps {size} points {'more' if row.difference > 0 else 'less'} {at} ({sure})"
 
 
-def front_in_words(analysis: Analysis, column: str) -> str | None:
+def front_sentence(analysis: Analysis, column: str) -> str | None:
     """Which of the cells that the question compares are dominated in the plane of pass@k at the
     smallest and the largest k; None where it compares none on this column."""
     rows = [analysis.on_front(column, cell) for cell in analysis.by_cell]
@@ -137,7 +137,9 @@ def front_in_words(analysis: Analysis, column: str) -> str | None:
     return f"Plane of {plane}: {len(worse)} of {n} compared settings are dominated ({listed})."
 
 
-def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> Iterator[str]:
+def _question_on_column(
+    analysis: Analysis, rows: Sequence[Comparison], where: str
+) -> Iterator[str]:
     """The question at the largest k with its answer, then what happens at the other k."""
     ks = sorted({row.k for row in rows}, reverse=True)
     first = [row for row in rows if row.k == ks[0]]

@@ -16,8 +16,9 @@ to a factor without p.
 
 Summed over problems the prior's mass counts too: after 512 wrong draws a problem is still within
 reach at k = 256 with a probability of 0.096, so that of 300 problems that neither model ever solved
-26 would be gained and as many lost. Sums are made with `of_solved`, by which a problem that a model
-never solved is out of its reach; whether a problem is surely lost or gained the posterior says.
+26 would be gained and as many lost. Sums are made with `solved_only`, by which a problem that a
+model never solved is out of its reach; whether a problem is surely lost or gained the posterior
+says.
 """
 
 from __future__ import annotations
@@ -85,16 +86,16 @@ def coverage(
     n_new: ArrayLike,
     new: ArrayLike,
     k: int,
-    of_solved: bool = False,
+    solved_only: bool = False,
 ) -> Coverage:
     """What a model gained and lost against another, problem by problem.
 
-    n_old, n_new: draws; old, new: correct ones; integers [problems] in one order. of_solved: a
+    n_old, n_new: draws; old, new: correct ones; integers [problems] in one order. solved_only: a
     problem without a correct draw of a model counts as out of that model's reach, as sums need it.
     """
     before = reach(n_samples=n_old, n_correct=old, k=k)
     after = reach(n_samples=n_new, n_correct=new, k=k)
-    if of_solved:
+    if solved_only:
         before, after = before * (np.asarray(old) > 0), after * (np.asarray(new) > 0)
     return between(before, after)
 

@@ -260,18 +260,18 @@ def by_cluster(values: Floats, clusters: NDArray[np.int64]) -> Floats:
 def room_of_fractions(values: Floats, *, clusters: Clusters = None) -> Floats:
     """`Resampled.room` of a mean of fractions: near 0 towards the high end, near 1 towards the low
     one. values, clusters: as of `resample`."""
-    known = np.asarray(~np.isnan(values).any(axis=0))
-    return np.stack([_room(off, known, clusters) for off in (1 - values, values)])
+    complete = np.asarray(~np.isnan(values).any(axis=0))
+    return np.stack([_room(off, complete, clusters) for off in (1 - values, values)])
 
 
 def room_of_difference(new: Floats, old: Floats, *, clusters: Clusters = None) -> Floats:
     """The same of the difference of two means of fractions: towards both ends where both are near
     0 or both near 1, and back from 1 or -1 where one is near 0 and the other near 1."""
-    known = np.asarray(~(np.isnan(new) | np.isnan(old)).any(axis=0))
+    complete = np.asarray(~(np.isnan(new) | np.isnan(old)).any(axis=0))
     # By problem how far the one of both that is further lies off an end: both of 0, both of 1, all
     # that was solved lost (-1), all that was not solved gained (1).
-    of_0, of_1, of_lost, of_gained = (
-        _room(np.maximum(after.mean(axis=0), before.mean(axis=0))[None], known, clusters)
+    near_0, near_1, near_lost, near_gained = (
+        _room(np.maximum(after.mean(axis=0), before.mean(axis=0))[None], complete, clusters)
         for after, before in ((new, old), (1 - new, 1 - old), (new, 1 - old), (1 - new, old))
     )
 
@@ -279,18 +279,18 @@ def room_of_difference(new: Floats, old: Floats, *, clusters: Clusters = None) -
         # by the distance, the first row: the end that the values lie nearer to
         return np.where(rooms[0][0] <= rooms[1][0], rooms[0], rooms[1])
 
-    alike = nearest(of_0, of_1)
-    return np.stack([nearest(alike, of_gained), nearest(alike, of_lost)])
+    alike = nearest(near_0, near_1)
+    return np.stack([nearest(alike, near_gained), nearest(alike, near_lost)])
 
 
-def _room(off: Floats, known: NDArray[np.bool_], clusters: Clusters) -> Floats:
-    """[3, columns]. off: how far values lie off an end, [seeds, problems, columns]; known:
+def _room(off: Floats, complete: NDArray[np.bool_], clusters: Clusters) -> Floats:
+    """[3, columns]. off: how far values lie off an end, [seeds, problems, columns]; complete:
     [problems, columns], those that count."""
-    n_problems = np.maximum(known.sum(axis=0), 1)
-    distance = np.where(known, off, 0).sum(axis=(0, 1)) / (n_problems * max(len(off), 1))
+    n_problems = np.maximum(complete.sum(axis=0), 1)
+    distance = np.where(complete, off, 0).sum(axis=(0, 1)) / (n_problems * max(len(off), 1))
     n_units = n_problems
     if clusters is not None:
-        n_units = np.array([max(len(np.unique(clusters[column])), 1) for column in known.T])
+        n_units = np.array([max(len(np.unique(clusters[column])), 1) for column in complete.T])
     weight = np.clip(1 - n_units * distance / NEAR, 0, 1) / n_units
     return np.stack([distance, weight, weight**2])
 
@@ -311,8 +311,13 @@ def _columns_by_problems(
     for mask in complete[:, :1].T if complete.all() else np.unique(complete, axis=1).T:
         if len(values) and mask.any():
             columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
-            known = values[:, mask][:, :, columns]
-            yield columns, known if clusters is None else by_cluster(known, clusters[mask])
+            complete_values = values[:, mask][:, :, columns]
+            yield (
+                columns,
+                complete_values
+                if clusters is None
+                else by_cluster(complete_values, clusters[mask]),
+            )
 
 
 def resample_together(
@@ -465,7 +470,7 @@ def _level_at_0(mean: Floats, varied: Variance, shape: Floats, room: Floats) -> 
 
     def beyond(log_tail: Floats, at: NDArray[np.int64]) -> Floats:
         """Logarithm of how many times as far as 0 the interval reaches."""
-        part = varied.of(at)
+        part = varied.for_columns(at)
         reach = _reach(part, shape[at], room[:, at], np.exp(log_tail))
         return np.asarray(np.log(np.maximum(reach, LEAST_TAIL)) - np.log(far[at]))
 

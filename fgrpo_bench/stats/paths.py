@@ -161,7 +161,7 @@ def weighed(by_cell: Sequence[Sequence[PassCurve]], weights: Sequence[float]) ->
     by_cell: a Path for each set of problems over which pass@1 and pass@k are averaged, one for a
     benchmark; of the same seeds, in the same order, and problems.
     """
-    cells = [_Means.of(paths) for paths in by_cell]
+    cells = [_Means.over(paths) for paths in by_cell]
     n_seeds = len(cells[0].x)
     kept = [[on_path(c.x[s], c.noise[s]) for c in cells] for s in range(n_seeds)]
     ends = np.array(
@@ -213,7 +213,7 @@ class _Means:
     """[seeds, checkpoints]."""
 
     @classmethod
-    def of(cls, paths: Sequence[PassCurve]) -> _Means:
+    def over(cls, paths: Sequence[PassCurve]) -> _Means:
         return cls(
             x=np.mean([path.pass_at_1.mean(axis=2) for path in paths], axis=0),
             y=np.mean([path.pass_at_k.mean(axis=2) for path in paths], axis=0),

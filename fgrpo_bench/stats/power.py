@@ -86,14 +86,14 @@ def half_width(*, design: StagedDesign, k: int, n_problems: int, level: float = 
 
 
 def draws_needed(
-    *, k: int, n_problems: int, half_width_wanted: float, level: float = LEVEL
+    *, k: int, n_problems: int, target_half_width: float, level: float = LEVEL
 ) -> int | None:
     """Fewest draws per problem whose interval is surely no wider; None above MOST_DRAWS."""
 
     def suffices(n_samples: int) -> bool:
         design = fixed_design(n_samples)
         return (
-            half_width(design=design, k=k, n_problems=n_problems, level=level) <= half_width_wanted
+            half_width(design=design, k=k, n_problems=n_problems, level=level) <= target_half_width
         )
 
     return fewest(suffices, least=k, most=MOST_DRAWS)
@@ -126,21 +126,21 @@ def _which_limits(effect: float, with_seeds: Smallest | None) -> str:
         return "training seeds limit beside them"
     if with_seeds.difference is None or with_seeds.difference > effect:
         return f"the training seeds limit: {with_seeds} points with these"
-    return f"that limits, where it is so large, more than the training seeds: {with_seeds} points"
+    return f"at that noise the draws limit more than the training seeds: {with_seeds} points"
 
 
 def design_advice(
-    *, ks: Sequence[int], n_problems: int, half_width_wanted: float, beta: tuple[float, float]
+    *, ks: Sequence[int], n_problems: int, target_half_width: float, beta: tuple[float, float]
 ) -> str:
     """The design with the fewest expected draws for this half width at every k, in one line.
 
     beta: parameters of the distribution of the problems' success rates.
     """
     rates = beta_rates(*beta)
-    variance = n_problems * (half_width_wanted / _quantile((1 + LEVEL) / 2)) ** 2
+    variance = n_problems * (target_half_width / _quantile((1 + LEVEL) / 2)) ** 2
     fixed = fewest_draws(ks=ks, rates=rates, variance=variance)
     of = "pass@" + ", ".join(map(str, ks))
-    goal = f"{of} +-{100 * half_width_wanted:g} points at 95%, rates as of Beta{beta}: "
+    goal = f"{of} +-{100 * target_half_width:g} points at 95%, rates as of Beta{beta}: "
     if fixed is None:
         return f"{goal}not even {max(MOST_FIXED, *ks)} draws are enough"
     design = cheapest_design(ks=ks, rates=rates, variance=variance, fixed=fixed)

@@ -9,8 +9,10 @@ Staged draws have these for k up to their first stage alone: a later one depends
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from math import comb
 from typing import Any
 
@@ -68,15 +70,35 @@ def best_at_k(*, rewards: ArrayLike, k: int) -> float:
     >>> best_at_k(rewards=[0.0, 0.25, 1.0], k=3)
     1.0
     """
-    rising = np.sort(np.asarray(rewards, dtype=float))
-    if k < 1 or not np.isfinite(rising).all():
-        raise ValueError(f"k={k} of {len(rising)} rewards: k must be at least 1, rewards finite")
-    n = len(rising)
-    if n < k:
-        return float("nan")
-    # P(the largest of k is the i-th or a smaller one) = C(i, k) / C(n, k), as a running product
-    at_most = 1 - pass_at_k(n_samples=n, n_correct=n - np.arange(n + 1), k=k)
-    return float(np.diff(at_most) @ rising)
+    given = np.asarray(rewards, dtype=float).tolist()
+    return float(best_at_ks(n_by_reward=[Counter(given)], ks=[k])[0, 0])
+
+
+def best_at_ks(
+    *, n_by_reward: Sequence[Mapping[float, int]], ks: Sequence[int]
+) -> NDArray[np.float64]:
+    """`best_at_k` of many problems at several k, [problems, ks], in one pass.
+
+    n_by_reward: of each problem its draws by reward. The same sum, arranged by different rewards:
+    the least one, and every larger one adds what it is more than the one before, times pass@k of
+    the draws that earn at least as much. Of rewards 0 and 1 it is pass@k to the last bit.
+    """
+    if min(ks) < 1 or not all(map(math.isfinite, chain.from_iterable(n_by_reward))):
+        raise ValueError(f"k={min(ks)} of rewards: k must be at least 1, rewards finite")
+    rising = [np.array(sorted(of.items())).reshape(-1, 2) for of in n_by_reward]
+    n_samples = np.array([int(of[:, 1].sum()) for of in rising])
+    least = [of[0, 0] if len(of) else math.nan for of in rising]
+    best = np.repeat(np.array(least)[:, None], len(ks), axis=1)
+    places = np.repeat(np.arange(len(rising)), [max(len(of) - 1, 0) for of in rising])
+    if places.size:
+        gains = np.concatenate([np.diff(of[:, 0]) for of in rising])
+        at_least = np.concatenate([of[::-1, 1].cumsum()[-2::-1] for of in rising]).astype(int)
+        chances = pass_at_k(
+            n_samples=n_samples[places][:, None], n_correct=at_least[:, None], k=np.array(ks)
+        )
+        np.add.at(best, places, gains[:, None] * chances)
+    best[n_samples[:, None] < np.array(ks)] = math.nan
+    return best
 
 
 def maj_at_k(*, n_by_answer: Sequence[int], is_right: Sequence[bool], n_none: int, k: int) -> float:

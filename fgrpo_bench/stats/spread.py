@@ -59,7 +59,7 @@ class Variance:
         """Variance of the mean."""
         return self.seeds + self.problems
 
-    def of(self, columns: NDArray[np.int64]) -> Variance:
+    def for_columns(self, columns: NDArray[np.int64]) -> Variance:
         """The same of these columns alone."""
         return Variance(
             n_seeds=self.n_seeds,

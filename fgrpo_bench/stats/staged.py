@@ -177,15 +177,14 @@ class DrawPath(NamedTuple):
         if self.last < 0:
             return [0 for _ in n_correct]
         ways = [comb(self.before, i) for i in range(min(self.enough, self.before + 1))]
-        row = _row(self.last)
-        return [
-            sum(
-                way * row[in_last]
-                for in_last, way in zip(range(c, c - len(ways), -1), ways, strict=True)
-                if 0 <= in_last <= self.last
-            )
-            for c in n_correct
-        ]
+        row, out = _row(self.last), []
+        for c in n_correct:
+            total = 0
+            for n_before, way in enumerate(ways):
+                if 0 <= c - n_before <= self.last:
+                    total += way * row[c - n_before]
+            out.append(total)
+        return out
 
 
 @lru_cache(maxsize=32)
@@ -254,7 +253,7 @@ class StagedDesign:
         return len(self.stages) == 1
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """How many draws a problem makes, for a person."""
         *first, last = (f"{stage:,}" for stage in self.stages)
         if not first:

@@ -156,26 +156,25 @@ def _first_losses(source: Source, cell: CellRow) -> Iterator[tuple[str, int | No
 def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
     """What the cell is, what it is better and worse than, its numbers, and the metrics' names."""
     analysis = source.analysis
-    of = f"seeds {seeds}" if seeds else "no seed yet"
+    which_seeds = f"seeds {seeds}" if seeds else "no seed yet"
     ends = analysis.ends
+    rows = []
+    for column in analysis.columns:
+        line = [column]
+        for k in ends:
+            row = analysis.estimate(column, cell, k)
+            line.append(with_interval(row.mean, row.low, row.high, open_part=row.open_part))
+        rows.append(tuple(line))
     table = Table(
         title=f"pass@k in percent with {LEVEL:.0%} intervals",
         header=("", *(f"pass@{k}" for k in ends)),
-        rows=tuple(
-            (
-                column,
-                *(
-                    with_interval(row.mean, row.low, row.high, open_part=row.open_part)
-                    for row in (analysis.estimate(column, cell, k) for k in ends)
-                ),
-            )
-            for column in analysis.columns
-        ),
+        rows=tuple(rows),
     )
     sections: dict[str, list[Line]] = {}
-    for row in (*source.comparisons_of(cell.cell), *source.on_paths(cell.cell)):
-        title = f"{row.column}: {row.group}, {row.name}"
-        sections.setdefault(title, []).append((f"pass@{row.k}, {row.verdict}", effect(row)))
+    for compared in (*source.comparisons_of(cell.cell), *source.on_paths(cell.cell)):
+        title = f"{compared.column}: {compared.group}, {compared.name}"
+        line_of_k = (f"pass@{compared.k}, {compared.verdict}", effect(compared))
+        sections.setdefault(title, []).append(line_of_k)
     for loss in source.first_losses_of(cell.cell):
         title = f"{loss.column}: against the base models at all k together"
         sections[title] = [(f"{LEVEL:.0%} band", loss.words)]
@@ -183,7 +182,7 @@ def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
     blocks: list[Block] = [
         Paragraph(
             text=f"{cell.label} at step {cell.step} over its training seeds, which are the runs "
-            f"below. Means and {LEVEL:.0%} intervals over problems and seeds are of {of}."
+            f"below. Means and {LEVEL:.0%} intervals over problems and seeds are of {which_seeds}."
         ),
         *([outline] if sections else []),
         table,

@@ -107,13 +107,13 @@ def sync_run(
     store = find_store(paths, tracking_uri)
     with locked(paths.mlflow_lock, wait=True, what="a sync of MLflow"):
         is_alone = paths.sweep == EVALUATIONS
-        wanted = desired_evaluations(paths) if is_alone else desired_experiment(paths)
+        desired = desired_evaluations(paths) if is_alone else desired_experiment(paths)
         with opened(store) as client:
-            experiment_id = _experiment(client, wanted, store, is_full=is_full)
+            experiment_id = _experiment(client, desired, store, is_full=is_full)
             sync = _Sync(client, experiment_id, paths, is_full=is_full)
-            outcomes = Counter(map(sync.bring, wanted.runs))
+            outcomes = Counter(map(sync.bring, desired.runs))
     return SyncResult(
-        experiment=wanted.name,
+        experiment=desired.name,
         experiment_id=experiment_id,
         where=str(store),
         seconds=time.monotonic() - begun,
@@ -280,16 +280,18 @@ class _Sync:
 
     def bring(self, desired: DesiredRun) -> Change:
         """Make one run equal to the desired one; of several with its identity only one is kept."""
-        known = self._stored[desired.name]
-        kept = next((run for run in known if run.digest == desired.digest), None)
+        stored = self._stored[desired.name]
+        kept = next((run for run in stored if run.digest == desired.digest), None)
         state = None if kept is not None and not self._is_full else desired.state()
         identity = state.identity if state is not None else kept and kept.identity
-        equals = [run for run in known if run.identity == identity]
+        equals = [run for run in stored if run.identity == identity]
         kept = kept or next(iter(equals), None)
         for run in equals:
             if run is not kept:
                 self._client.delete_run(run.run_id)
-        parent = self._ids[desired.parent] if desired.parent else kept.parent if kept else None
+        parent = kept.parent if kept else None
+        if desired.parent:
+            parent = self._ids[desired.parent]
         outcome: Change = "unchanged"
         if state is not None:
             outcome, kept = self._write(desired.digest, state, kept, parent)

@@ -29,6 +29,24 @@ def columns(row: type) -> Iterator[tuple[str, str, str]]:
             yield node.target.id, kind.replace("tuple[", "list[").replace(", ...", ""), meaning
 
 
+def items(row: type) -> str:
+    """A list item a column; neighbours of one type that have no docstring share one, and an upper
+    end without one stands with the lower."""
+    told: list[tuple[str, str, str]] = []
+    for column, kind, meaning in columns(row):
+        names = f"`{column}`"
+        is_alike = told and not meaning and kind == told[-1][1]
+        if is_alike and (column.endswith("high") or not told[-1][2]):
+            before, _, meaning = told.pop()
+            names = f"{before}, {names}"
+        told.append((names, kind, meaning))
+    texts = [f"- {names} ({kind}){meaning and ': '}{meaning}" for names, kind, meaning in told]
+    lines = textwrap.TextWrapper(
+        width=100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines.fill(text) for text in texts)
+
+
 def section(frame: str, before: list[str]) -> str:
     """What a page says of a frame; a class that was documented before is named."""
     row = FRAMES[frame]
@@ -37,11 +55,7 @@ def section(frame: str, before: list[str]) -> str:
         return f"## {frame}\n\nColumns as in `{alike}`."
     base = next((each for each in before if FRAMES[each] in row.__mro__[1:]), None)
     like = f"\n\nColumns as in `{base}`, then:" if base else ""
-    table = "\n".join(
-        f"| `{column}` | {kind} | {meaning} |" for column, kind, meaning in columns(row)
-    )
-    head = "| column | type | meaning |\n|:--|:--|:--|"
-    return f"## {frame}\n\n{inspect.getdoc(row)}{like}\n\n{head}\n{table}"
+    return f"## {frame}\n\n{inspect.getdoc(row)}{like}\n\n{items(row)}"
 
 
 def test_the_page_documents_every_column_of_every_frame(golden):

@@ -415,7 +415,9 @@ def test_problems_that_come_twice_in_a_cluster_change_no_interval_and_no_band(re
         for scores in (once, {at: twice(own) for at, own in once.items()})
     )
     for at in (PAIR.new, PAIR.old):
-        ends = [[one.high for one in conclude(each.of("usual", at))] for each in (doubled, alone)]
+        ends = [
+            [one.high for one in conclude(each.for_cell("usual", at))] for each in (doubled, alone)
+        ]
         assert ends[0] == pytest.approx(ends[1])
     both, single = (
         conclude(each.difference("usual", PAIR.new, PAIR.old)[1]) for each in (doubled, alone)

@@ -54,7 +54,7 @@ def test_every_problem_of_a_point_is_told_beside_the_base_model_of_its_seed(tmp_
             assert row["lost"] is None and row["drop"] is None
         else:
             n_old, old = counts[row["problem_id"], "base", 11]
-            made = coverage(n_old=[n_old], old=[old], n_new=[n], new=[right], k=8, of_solved=True)
+            made = coverage(n_old=[n_old], old=[old], n_new=[n], new=[right], k=8, solved_only=True)
             assert [row[fate] for fate in FATES] == [getattr(made, fate)[0] for fate in FATES]
             assert row["drop"] == old / n_old - right / n
     assert rows.filter(seed=12)["lost"].null_count() == 24 * 4

@@ -110,9 +110,9 @@ def test_estimates_are_means_over_the_problems_that_have_stopped(analysis, cell)
         few = [f"{row.n_problems} of 24 problems{said}"] * (row.n_problems < 24)
         other = ["1 of 2 seeds with the declared design"] * (cell == FOCAL)
         assert row.lacks == (*other, *few)
-        assert row.designs == ((DESIGN.words, OTHER.words) if cell == FOCAL else (DESIGN.words,))
+        assert row.designs == ((DESIGN.text, OTHER.text) if cell == FOCAL else (DESIGN.text,))
         assert row.is_redesigned == (cell == FOCAL)
-    assert DESIGN.words == (
+    assert DESIGN.text == (
         "at most 8 draws per problem, in stages 2, 4 and 8; a problem stops after a stage with 2 "
         "correct"
     )

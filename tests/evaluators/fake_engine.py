@@ -43,7 +43,11 @@ def started(
 ) -> SamplingEngine:
     """Such engines as an evaluation starts them."""
     return start_engines(
-        partial(make, what), engines=engines, gpus_each=gpus_each, at_once=at_once, check=check
+        partial(make, what),
+        engines=engines,
+        gpus_per_engine=gpus_each,
+        at_once=at_once,
+        check=check,
     )
 
 

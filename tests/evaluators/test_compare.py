@@ -6,6 +6,8 @@ import json
 import re
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import combinations
+from math import comb
 from pathlib import Path
 
 import polars as pl
@@ -23,6 +25,8 @@ from fgrpo_bench.analysis.rows import ALL, SEVERAL, Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
 from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.graders import GRADERS, PartialCredit
+from fgrpo_bench.graders.countdown import grade
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
 from fgrpo_bench.report.tables.solutions import solution_tables
@@ -494,17 +498,50 @@ def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, c
 def test_other_readings_of_the_draws_stand_beside_pass_at_k(mine: Path, capsys) -> None:
     imported("before", [8] * 6 + [4] * 6)
     imported("after", [2] * 12)
-    all_right, majority = numbers("before", "after", "--also", "pass^k,maj@k")["also"]
+    words = ("before", "after", "--also", "pass^k,maj@k,best@k")
+    all_right, majority, best = numbers(*words)["also"]
     by_cell = {(row[0], row[1]): row[2].split()[0] for row in all_right["rows"]}
     assert by_cell["before", "8"] == "50.0" and by_cell["after", "8"] == "0.0"
     assert by_cell["before", "1"] == "75.0" and by_cell["after", "1"] == "25.0"
     won = {(row[0], row[1]): row[2].split()[0] for row in majority["rows"]}
     # of 8 draws 4 are right and 4 are one wrong answer, so that chance decides
     assert won["before", "8"] == "75.0" and won["after", "8"] == "0.0"
+    one_of_8 = {row[0]: row[2:] for row in best["rows"] if row[1] == "1"}
+    assert one_of_8["before"][0].startswith("0.750 [") and one_of_8["after"][1].startswith("-0.500")
+    assert "math says right or wrong alone, so that best@k is pass@k there" in best["notes"][0]
     capsys.readouterr()
     assert main(["grade", "before", "--also", "gini,cover@0.65,distinct@k"]) == 0
     printed = capsys.readouterr().out
     assert "gini" in printed and "cover@0.65 47.4 to 100.0" in printed and "distinct@k" in printed
+    assert main(["grade", "before", "--grader", "countdown-partial", "--also", "best@k"]) == 0
+    assert re.search(r"countdown-partial +8 +0\.000 \[", capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_best_at_k_is_of_the_scores_that_a_trainer_has_dumped(mine: Path) -> None:
+    scores = {"old": (1.0, 0.1, 0.1, 0.0), "new": (0.1, 0.0, 0.0, 0.0)}
+    for name, of_problem in scores.items():
+        rows = [
+            {"input": row["question"], "output": "x", "gts": row["answer"], "step": 1, "score": s}
+            for i, row in enumerate(SUMS)
+            for s in (of_problem if i < 6 else scores["old"])
+        ]
+        write(f"{name}.jsonl", rows)
+    words = ("--verdicts", "theirs", "--threshold", "1", "--also", "best@k")
+    compared = numbers("old.jsonl", "new.jsonl", *words)
+    (best,) = compared["also"]
+    assert best["title"].endswith(": best@k, the largest reward")
+    values = {
+        (row[0], int(row[1])): [None if text == "-" else float(text.split()[0]) for text in row[2:]]
+        for row in best["rows"]
+    }
+    for k in (1, 2, 4):
+        means = {
+            name: sum(map(max, combinations(of, k))) / comb(4, k) for name, of in scores.items()
+        }
+        new = (means["old"] + means["new"]) / 2
+        assert values["old.jsonl", k] == [pytest.approx(means["old"], abs=6e-4), None]
+        assert values["new.jsonl", k] == pytest.approx([new, new - means["old"]], abs=6e-4)
 
 
 @pytest.mark.slow
@@ -512,8 +549,7 @@ def test_what_is_no_reading_of_these_draws_is_refused(mine: Path, capsys) -> Non
     imported("before", [8] * 12)
     imported("after", [2] * 12)
     for words, refusal in (
-        ("grade before --also best@8", "grades say right or wrong and store no reward"),
-        ("grade before --also best", "--also 'best': choose among pass^k, maj@k"),
+        ("grade before --also best@8", "--also 'best@8': choose among pass^k, maj@k, best@k"),
         ("compare before after --also gini", "--also 'gini': choose among"),
         ("compare before after --also solutions", "are one solution, its gold"),
         ("grade before --also cover@0.1", "draw 50, or take a larger tau"),
@@ -547,18 +583,21 @@ def test_solutions_of_a_sweeps_cells_are_kept_moved_or_lost(root: Path, capsys) 
 
 @pytest.mark.slow
 def test_the_frame_of_readings_has_what_compare_says_while_grades_are_there(
-    root: Path, capsys
+    root: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep = sweep_with_draws(root, texts=("9*3-2*1", "3*9-2", "9+8+8"))
+    monkeypatch.setitem(GRADERS, "countdown", (1, PartialCredit(grade)))
+    sweep = sweep_with_draws(root, texts=("scored 0.25; 9*3-2", "3*9-2", "9+8+8"))
     run = "/".join((sweep.paths.sweep, sweep.paths.experiment, sweep.paths.version))
     analysis = analysed(sweep)
     cells = list(analysis.by_cell)[:2]
-    words = [*(f"{run}/{cell}" for cell in cells), "--also", "distinct@k,pass^k,solutions"]
-    distinct, all_right, mass = numbers(*words)["also"]
+    words = [*(f"{run}/{cell}" for cell in cells), "--also", "distinct@k,best@k,pass^k,solutions"]
+    distinct, best, all_right, mass = numbers(*words)["also"]
     rows = {(row.reading, row.cell, row.k): row for row in analysis.rows("readings")}
-    for word, table in (("distinct@k", distinct), ("pass^k", all_right)):
+    titles = [table.title for table in solution_tables(analysis, "countdown")]
+    assert any("in percent but for best@k and distinct@k [" in title for title in titles)
+    for word, table in (("distinct@k", distinct), ("best@k", best), ("pass^k", all_right)):
         for cell, k, value, _ in table["rows"]:
-            row, scale = rows[word, cell, int(k)], 1 if word == "distinct@k" else 100
+            row, scale = rows[word, cell, int(k)], 100 if word == "pass^k" else 1
             assert float(value.split()[0]) == pytest.approx(scale * row.mean, abs=0.051), row
     under = rows["kept", cells[1], None]
     assert float(mass["rows"][1][1].split()[0]) == pytest.approx(100 * under.mean, abs=0.051)

@@ -117,7 +117,7 @@ def test_a_line_that_is_being_written_is_left_out_and_named(tmp_path):
     path.write_bytes(whole[:-20])
     dump = open_dump(path)
     assert len(list(dump.draws)) == len(written.DRAWS) - 1
-    assert dump.said == [f"left out: line 4 of {path}, within which the file ends"]
+    assert dump.notices == [f"left out: line 4 of {path}, within which the file ends"]
 
 
 VERL = {"input": "1?", "output": "1", "gts": "1", "score": 1.0, "step": 1}
@@ -172,7 +172,7 @@ def test_rows_that_repeat_the_same_draws_are_passed_over(tmp_path):
     written.lm_eval(path)
     dump = open_dump(path)
     assert len(list(dump.draws)) == 4
-    assert dump.said == [
+    assert dump.notices == [
         "passed over: 2 lines with the same draws for another filter, flexible",
         "left out: 2 verdicts that are each one for several draws",
     ]

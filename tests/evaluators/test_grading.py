@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from contextlib import contextmanager
+from itertools import product
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,10 @@ from evaluators.grading_processes import GradeWorkers
 from evaluators.records import SampleRequest, make_draw
 from evaluators.sample import complete_draws
 from evaluators.stored import level_line, levels
-from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.analysis.readings import problem_draws
+from fgrpo_bench.core.problems import Grade, Problem, earned_by
 from fgrpo_bench.files.paths import BenchmarkPaths
+from fgrpo_bench.graders import reward_of
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
 from fgrpo_bench.stats.staged import fixed_design
@@ -208,3 +211,30 @@ def test_prompts_and_instructions_of_ifeval_are_counted_strictly_and_loosely():
     )
     assert scores(*judged, "took more than 10 s") == found
     assert [scores(), scores("equal by math-verify"), scores(None)] == [{}, {}, {}]
+
+
+def test_rewards_are_stored_in_the_reasons_of_grades_and_read_from_there(tmp_path):
+    problem = Problem(
+        benchmark="c", problem_id="p", prompt="", target="3256-24", grader="countdown-partial"
+    )
+    texts = ["6*5-3*2", "6+5+3+2", "6*4", "6+5+3+2"]
+    rows = [("p", i, i, text, 7, "stop", None) for i, text in enumerate(texts)]
+    paths = BenchmarkPaths(tmp_path / "c")
+    with GradeWorkers([problem], workers=1) as workers:
+        grading = Grading(paths, [problem], "countdown-partial", workers=workers)
+        table = grading.finish(pl.DataFrame(rows, schema=DRAWS, orient="row"))
+    assert table["reason"].to_list()[:2] == ["value is the target", "scored 0.1; value is 16"]
+    stored = problem_draws(read_table(paths.grades("countdown-partial-1"), GRADES), grading.grader)
+    assert stored["p"].n_by_reward == {1.0: 1, 0.1: 2, 0.0: 1}
+    reasons = ("value is 3", "scored 5", "scored 5; x", "it returned 0.333333", "scored inf", "\n")
+    for outcome, reason, reward in product(
+        ("correct", "incorrect"), reasons, (None, 0.0, 1.0, 1 / 3, -2.5, 1e-12, 1e22)
+    ):
+        grade = Grade(outcome=outcome, extracted=None, reason=reason, reward=reward)
+        assert earned_by(outcome, grade.stored_reason) == grade.earned, grade
+    unscored = Grade(outcome="unscored", extracted=None, reason="it returned 0.5")
+    assert unscored.stored_reason == "it returned 0.5" and earned_by("unscored", "scored 5") == 0
+    followed = reward_of("ifeval")
+    assert followed("incorrect", "2 of 3 strict, 3 loose") == 2 / 3
+    assert followed("correct", "0 of 0 strict, 0 loose") == 1
+    assert followed("unscored", "took more than 10 s") == 0

@@ -14,7 +14,7 @@ from evaluators.__main__ import main
 from evaluators.dumps import NamedColumns
 from evaluators.groups import dump_files, read_groups, summary
 from fgrpo_bench.__main__ import main as fgrpo_bench
-from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, bin_of, group_names
+from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, group_names, success_rate_bin
 from sweeps import REPOSITORY
 from tests.pages.blocks import assert_printed, blocks
 from tests.report.conftest import drawing_plainly
@@ -177,10 +177,19 @@ def test_the_gradient_of_a_method_is_that_by_hand(method, by_bin, with_gradient,
 
 def test_success_rates_are_binned_alike_from_both_ends_and_without_rounding():
     for size in (2, 3, 5, 7, 8, 10, 15, 16, 100):
-        places = [int(bin_of(pl.Series([c]).to_numpy(), size)[0]) for c in range(size + 1)]
+        places = [
+            int(success_rate_bin(pl.Series([c]).to_numpy(), size)[0]) for c in range(size + 1)
+        ]
         assert places == [len(BINS) - 1 - place for place in reversed(places)]
         assert places == sorted(places)
-    assert [int(bin_of(pl.Series([c]).to_numpy(), 5)[0]) for c in range(6)] == [0, 1, 2, 4, 5, 6]
+    assert [int(success_rate_bin(pl.Series([c]).to_numpy(), 5)[0]) for c in range(6)] == [
+        0,
+        1,
+        2,
+        4,
+        5,
+        6,
+    ]
 
 
 def test_a_prompt_that_is_drawn_twice_in_a_step_is_split_in_the_order_of_the_file(tmp_path: Path):
@@ -233,7 +242,7 @@ def test_groups_that_the_dump_names_may_differ_in_size(tmp_path: Path):
     assert (pkpo.n_groups, pkpo.n_rollouts) == (4, 16)
     said = " ".join(of.remarks)
     assert "rollouts without a reward (1)" in said and "less than two rollouts (1)" in said
-    assert "PKPO k=4 is not defined for 1 of the groups: k=4 of pkpo" in said
+    assert "Not defined for 1 of the groups: PKPO k=4 (k=4 of pkpo" in said
 
 
 def test_of_a_rollout_with_several_outputs_the_last_counts(tmp_path: Path):
@@ -349,7 +358,7 @@ def test_rewards_that_a_formula_has_no_number_for_leave_it_out(tmp_path: Path):
     file = lines(tmp_path / "1.jsonl", rows)
     of = summed(file, threshold=1)
     assert "RS-GRPO" not in " ".join(method.label for method in of.methods)
-    assert "RS-GRPO beta=2 is not defined for the groups: its adv" in " ".join(of.remarks)
+    assert "Not defined for the groups: RS-GRPO beta=2 (its adv" in " ".join(of.remarks)
     with pytest.raises(ValueError, match="'rs_grpo': its advantages of these rewards are not fin"):
         summed(file, threshold=1, methods=["rs_grpo"])
 

@@ -46,6 +46,7 @@ def followed(root: Path, model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         for line in "".join(blocks(page, "bash")).splitlines():
             line = line.replace("http://localhost:8000/v1", address)
             program, *words = shlex.split(line, comments=True)
+            words = words[: words.index(">")] if ">" in words else words
             assert program == "fgrpo-bench" and main(words) == 0, line
             said.append((line, capsys.readouterr().out))
         return said
@@ -102,9 +103,10 @@ def test_two_models_are_compared(followed, root):
         assert main(words) == 0
     with drawing_plainly():
         said = [out for _, out in followed("compare.md")]
-    *_, compared, files, gate, by_level, reported, exported, seeds, cells, along = said
+    *_, compared, as_json, gate, by_level, reported, exported, seeds, cells, along = said
     assert "tuned minus my-model" in compared and "+0.0 [" in compared
-    assert files.split() == ["compare.html", "compare.csv", "compare.json"]
+    assert json.loads(as_json)["labels"] == ["my-model", "tuned"]
+    assert Path("compare.html").exists() and Path("compare.csv").exists()
     assert gate == compared
     assert " by level: tuned minus my-model, pass@k in percent" in by_level
     assert (

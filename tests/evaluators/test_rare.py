@@ -181,7 +181,7 @@ def test_vllm_stores_the_token_that_its_answer_stopped_at() -> None:
         answer = SimpleNamespace(
             text="1+2", token_ids=[3, 4, 5, 7], finish_reason=reason, stop_reason=stop
         )
-        made = vllm.drawn_from(draw, answer)
+        made = vllm.finished_draw(draw, answer)
         assert (made.finish_reason, made.end_token, made.n_tokens) == (reason, end, 4)
 
 

@@ -135,7 +135,7 @@ def test_several_engines_after_one_that_was_stopped_make_the_draws_of_one(tmp_pa
     with pytest.raises(Stopped):
         run(tmp_path / "engines", plan, fake_engine.planned(plan).draw, stop_after=20)
     engines = start_engines(
-        partial(fake_engine.planned, plan), engines=2, gpus_each=0, at_once=5, check=noop
+        partial(fake_engine.planned, plan), engines=2, gpus_per_engine=0, at_once=5, check=noop
     )
     table, made, _ = run(tmp_path / "engines", plan, engines.draw)
     assert made == len(undisturbed) - 20 and table.equals(undisturbed)

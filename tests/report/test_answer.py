@@ -9,7 +9,7 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.documents.table import points
-from fgrpo_bench.report.words import answer, front_in_words
+from fgrpo_bench.report.words import answer, front_sentence
 from tests.support.report import (
     MANY_PROBLEMS,
     ONE_SEED,
@@ -214,12 +214,12 @@ def test_several_columns_are_named_and_those_past_two_are_counted(tmp_path):
 
 
 def test_the_plane_names_what_is_dominated(analysis):
-    assert front_in_words(analysis, "countdown") == (
+    assert front_sentence(analysis, "countdown") == (
         "Plane of pass@1 and pass@32: no compared setting is dominated."
     )
     front = analysis.front.with_columns(
         is_on_front=pl.when(pl.col("cell") == "grpo-n8-g0").then(False).otherwise("is_on_front")
     )
-    assert front_in_words(with_frames(analysis, front=front), "countdown") == (
+    assert front_sentence(with_frames(analysis, front=front), "countdown") == (
         "Plane of pass@1 and pass@32: 1 of 3 compared settings are dominated (GRPO N=8)."
     )

@@ -30,7 +30,7 @@ def test_below_a_table_stands_when_problems_stop_and_how_many_draws_that_took(an
     table = next(iter(main_tables(analysis)))
     low, high = (round(n) for n in means(analysis))
     assert low < high
-    said = f"{DESIGN.words} or: {OTHER.words}; mean {low} to {high} draws."
+    said = f"{DESIGN.text} or: {OTHER.text}; mean {low} to {high} draws."
     said += " No draw was cut off."
     assert any(f" A{said[1:]} Grader: {GRADER}." in note for note in table.notes)
     assert any("1 ask for more draws): GRPO N=8" in note for note in table.notes)
@@ -55,7 +55,7 @@ def test_a_design_that_was_changed_is_marked_on_its_rows_and_named_below(analysi
 
 def test_the_notes_name_the_estimator_and_why_draws_are_not_tested_at_the_last_stage(analysis):
     lines = notes(analysis).lines
-    assert "1 - W_k / W" in lines[0] and f"A{DESIGN.words[1:]}" in lines[0]
+    assert "1 - W_k / W" in lines[0] and f"A{DESIGN.text[1:]}" in lines[0]
     (why,) = [line for line in lines if line.startswith("No p draws: ")]
     assert why == f"No p draws: {DESIGN.no_variance(8)}."
 

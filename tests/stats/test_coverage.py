@@ -41,7 +41,7 @@ def test_a_model_against_itself_with_many_draws_loses_nothing():
 def test_problems_that_nobody_solved_are_in_no_sum_but_of_those_that_nobody_reaches():
     zeros = np.zeros(300, dtype=int)
     counts = {"n_old": 512, "old": zeros, "n_new": 512, "new": zeros, "k": 256}
-    by_prior, counted = coverage(**counts), coverage(**counts, of_solved=True)
+    by_prior, counted = coverage(**counts), coverage(**counts, solved_only=True)
     assert by_prior.lost.sum() == by_prior.gained.sum() > 20
     assert counted.neither.sum() == 300
     assert counted.lost.sum() == counted.gained.sum() == counted.retained.sum() == 0
@@ -49,7 +49,7 @@ def test_problems_that_nobody_solved_are_in_no_sum_but_of_those_that_nobody_reac
 
 def test_a_problem_that_only_one_model_solved_keeps_what_its_draws_say_of_that_model():
     counts = {"n_old": 512, "old": [3, 40], "n_new": 512, "new": [0, 30], "k": 256}
-    made = coverage(**counts, of_solved=True)
+    made = coverage(**counts, solved_only=True)
     reached = reach(n_samples=512, n_correct=[3, 40], k=256)
     assert made.lost[0] == reached[0] and made.retained[0] == made.gained[0] == 0
     assert made.retained[1] == coverage(**counts).retained[1]

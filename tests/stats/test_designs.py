@@ -50,8 +50,8 @@ def test_all_numbers_up_to_the_most_are_tried(monkeypatch):
     assert fewest_draws(ks=(3,), rates=rates, variance=most) == 39
     assert fewest_draws(ks=(3,), rates=rates, variance=most / 2) is None
     widest = half_width(design=fixed_design(39), k=3, n_problems=9)
-    assert draws_needed(k=3, n_problems=9, half_width_wanted=widest) == 39
-    assert draws_needed(k=3, n_problems=9, half_width_wanted=widest / 2) is None
+    assert draws_needed(k=3, n_problems=9, target_half_width=widest) == 39
+    assert draws_needed(k=3, n_problems=9, target_half_width=widest / 2) is None
 
 
 def test_no_design_is_tried_that_would_be_refused():

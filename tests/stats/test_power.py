@@ -56,11 +56,11 @@ def test_the_smallest_effect_is_found_with_the_promised_power():
 
 
 def test_the_draws_needed_are_the_fewest():
-    needed = draws_needed(k=8, n_problems=100, half_width_wanted=0.05)
+    needed = draws_needed(k=8, n_problems=100, target_half_width=0.05)
     assert half_width(design=fixed_design(needed), k=8, n_problems=100) <= 0.05
     assert half_width(design=fixed_design(needed - 1), k=8, n_problems=100) > 0.05
-    assert draws_needed(k=8, n_problems=100, half_width_wanted=0.5) == 8
-    assert draws_needed(k=256, n_problems=30, half_width_wanted=1e-4) is None
+    assert draws_needed(k=8, n_problems=100, target_half_width=0.5) == 8
+    assert draws_needed(k=256, n_problems=30, target_half_width=1e-4) is None
 
 
 def test_the_command_says_what_draws_show_and_refuses_what_makes_no_sense(capsys):

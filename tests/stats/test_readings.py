@@ -15,6 +15,7 @@ import pytest
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.readings import (
     best_at_k,
+    best_at_ks,
     cover_at,
     distinct_at_k,
     gini,
@@ -68,14 +69,26 @@ def test_each_is_the_mean_over_all_subsets_of_k_draws(draws: list[str | None]) -
 
 
 def test_best_at_k_is_the_mean_largest_reward_of_all_subsets() -> None:
-    rewards = [0.25, 1.0, 0.0, 0.25, 0.5, -1.0]
-    for k in range(1, len(rewards) + 1):
-        expected = mean_over_subsets([Fraction(r) for r in rewards], k, max)
-        assert best_at_k(rewards=rewards, k=k) == pytest.approx(float(expected), abs=1e-15)
-    binary = np.repeat([0.0, 1.0], [500, 12])
-    assert best_at_k(rewards=binary, k=64) == pytest.approx(
-        pass_at_k(n_samples=512, n_correct=12, k=64), abs=1e-13
-    )
+    problems = [
+        [0.25, 1.0, 0.0, 0.25, 0.5, -1.0],
+        [0.5] * 4,
+        [1.5, -2.0],
+        [0.0, 1.0, 1.0, 0.1, 0.1],
+    ]
+    ks = range(1, 7)
+    together = best_at_ks(n_by_reward=[Counter(rewards) for rewards in problems], ks=ks)
+    for rewards, of_problem in zip(problems, together, strict=True):
+        for k, value in zip(ks, of_problem, strict=True):
+            assert best_at_k(rewards=rewards, k=k) == pytest.approx(value, nan_ok=True, abs=0)
+            if k > len(rewards):
+                assert isnan(value)
+                continue
+            expected = mean_over_subsets([Fraction(r) for r in rewards], k, max)
+            assert value == pytest.approx(float(expected), abs=1e-15)
+    n_correct = np.array([0, 12, 511, 512])
+    binary = [{0.0: int(512 - c), 1.0: int(c)} for c in n_correct]
+    passed = pass_at_k(n_samples=512, n_correct=n_correct[:, None], k=np.array([1, 64]))
+    assert (best_at_ks(n_by_reward=binary, ks=[1, 64]) == passed).all(), "of 0 and 1 it is pass@k"
 
 
 @pytest.mark.slow

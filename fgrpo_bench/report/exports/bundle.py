@@ -106,7 +106,7 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
     paths = analysis.results.require_sweep().paths
     left_out: list[str] = []
     names = {item.relative_to(paths.root).as_posix()
-             for item in _stored(analysis, draws=draws, left_out=left_out)}  # fmt: skip
+             for item in _stored(analysis, draws=draws, omitted=left_out)}  # fmt: skip
     if not any(graded(analysis.results)):
         raise ValueError(
             f"{paths.folder} has no complete evaluation to pack: `fgrpo-bench sweep status "
@@ -141,7 +141,7 @@ def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> 
     archive.addfile(member, content)
 
 
-def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator[Path]:
+def _stored(analysis: Analysis, *, draws: bool, omitted: list[str]) -> Iterator[Path]:
     """Files of the run that go in, those that are there, each once."""
     results = analysis.results.require_sweep()
     paths = results.paths
@@ -169,25 +169,25 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
             gated.add(benchmark)
             continue
         yield from _existing(*map(of.grades, versions), *([of.draws] if draws else []))
-    left_out += [
+    omitted += [
         f"grades and draws of {name}: a gated benchmark, whose publisher asks that none of its "
         "text is shown to others"
         for name in sorted(gated)
     ]
     if not draws:
-        left_out.append("the draws (--draws packs them)")
+        omitted.append("the draws (--draws packs them)")
 
 
 def _existing(*paths: Path) -> Iterator[Path]:
     return (path for path in paths if path.exists())
 
 
-def _readme(paths: RunPaths, left_out: Sequence[str]) -> str:
+def _readme(paths: RunPaths, omitted: Sequence[str]) -> str:
     return README.format(
         sweep=paths.sweep,
         experiment=paths.experiment,
         version=paths.version,
         program=__version__,
         report=f"runs/{paths.report.relative_to(paths.root).as_posix()}",
-        left_out="".join(f"\nLeft out: {line}." for line in left_out),
+        left_out="".join(f"\nLeft out: {line}." for line in omitted),
     )

@@ -33,7 +33,7 @@ FORMATS: dict[str, Writer] = {
     "lm-eval": formats.write_lm_eval,
     "inspect": formats.write_inspect_log,
 }
-FORMATS_IN_WORDS = """\
+FORMATS_HELP = """\
 every-eval-ever   JSON with pass@k for every k, intervals and the design; draws as JSON Lines
 passk-inference   {"id", "c", "n"} a problem; a fixed number of draws only
 hf-eval-results   .eval_results/<benchmark>.yaml for a model's repository on the Hub; pass@1
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "fgrpo-bench export groupsize --to passk-inference --cell grpo-n8-g0 --cell base",
     "fgrpo-bench export groupsize/countdown/v1 --to inspect --cell grpo-n8-g1 --draws",
     "fgrpo-bench export evals/base-1b+step-300 --to lm-eval --draws",
-    more=f"{WHICH_RUN}Evaluations: evals/<name>[+<name>].\n\n{FORMATS_IN_WORDS}",
+    more=f"{WHICH_RUN}Evaluations: evals/<name>[+<name>].\n\n{FORMATS_HELP}",
 )
 def export(
     sweep: Run,
@@ -157,7 +157,7 @@ def _name(results: Results, checkpoint: EvaluatedCheckpoint) -> str:
 _NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 
-def _check(option: str, given: Sequence[str], known: Sequence[str] | dict[str, str]) -> None:
+def _check(option: str, given: Sequence[str], choices: Sequence[str] | dict[str, str]) -> None:
     for name in given:
-        if name not in known:
-            raise ValueError(f"{option}={name}: take one of {', '.join(known)}")
+        if name not in choices:
+            raise ValueError(f"{option}={name}: take one of {', '.join(choices)}")

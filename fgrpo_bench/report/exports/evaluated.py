@@ -180,7 +180,7 @@ def check_fixed(evaluated: Evaluated, why: str) -> None:
     design = evaluated.checkpoint.stopping()
     if not design.is_fixed:
         raise ValueError(
-            f"{evaluated.label} on {evaluated.benchmark} made {design.words}, and {why}: "
+            f"{evaluated.label} on {evaluated.benchmark} made {design.text}, and {why}: "
             "the usual formula is biased on such draws; take --to every-eval-ever or "
             "hf-eval-results, or draw a fixed number (design=null)"
         )

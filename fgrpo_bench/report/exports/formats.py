@@ -230,7 +230,7 @@ def _stopping(evaluated: Evaluated) -> dict[str, str]:
     """How many draws problems made, and the design where they stop early."""
     design = evaluated.checkpoint.stopping()
     stops = {} if design.is_fixed else {"design": json.dumps(asdict(design))}
-    return {"draws": design.words, **stops}
+    return {"draws": design.text, **stops}
 
 
 def _texts(values: dict[str, Any]) -> dict[str, str]:
@@ -278,7 +278,7 @@ def write_hf_eval_results(evaluated: Evaluated, folder: Path, *, draws: bool) ->
         value=round(100 * float(by_k[1].mean or 0.0), 4),
         date=evaluated.finished.isoformat(),
         notes=f"{', '.join(notes)} (95% intervals over problems); "
-        f"{evaluated.checkpoint.stopping().words}{unscored}; {drawn_at}{evaluated.grader}",
+        f"{evaluated.checkpoint.stopping().text}{unscored}; {drawn_at}{evaluated.grader}",
     )
     path = folder / evaluated.model / ".eval_results" / f"{evaluated.benchmark}.yaml"
     text = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True)
@@ -354,7 +354,7 @@ def _head(evaluated: Evaluated) -> dict[str, Any]:
             "packages": {PROGRAM: __version__},
             "metadata": {
                 "setting": evaluated.label,
-                "draws": evaluated.checkpoint.stopping().words,
+                "draws": evaluated.checkpoint.stopping().text,
                 **{key: value for key, value in evaluated.prompting.items() if key != "stop"},
             },
         },
@@ -453,7 +453,7 @@ def _results(evaluated: Evaluated) -> dict[str, Any]:
                 "metric_list": [{"metric": name, "aggregation": "mean"} for name in better],
                 "metadata": {
                     "version": evaluated.grader,
-                    "draws": evaluated.checkpoint.stopping().words,
+                    "draws": evaluated.checkpoint.stopping().text,
                     "n_unscored_draws": evaluated.unscored,
                 },
             }

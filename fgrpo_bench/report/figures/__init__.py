@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.documents.style import COLUMN, PAGE
 from fgrpo_bench.documents.table import in_column, raised
-from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
+from fgrpo_bench.report.captions import caption, ends_text, ks_text, means
 from fgrpo_bench.report.cell_styles import algorithms
 from fgrpo_bench.report.figures.curves import (
     ABREAST,
@@ -23,12 +23,12 @@ from fgrpo_bench.report.figures.curves import (
     has_metrics,
     losses,
     training,
-    training_words,
+    training_caption,
     varied_axis,
     with_bands,
 )
 from fgrpo_bench.report.figures.paths import paths, shown_pairs
-from fgrpo_bench.report.figures.plane import forest, in_question, plane, plane_words
+from fgrpo_bench.report.figures.plane import forest, in_question, plane, plane_legend
 from fgrpo_bench.report.footnotes import redeclared
 
 
@@ -57,18 +57,18 @@ def pictures(analysis: Analysis) -> Iterator[Picture]:
     """Every figure that the results allow, of the averages where there are some: a figure a
     benchmark too would be dozens."""
     for column in analysis.headline:
-        yield from _of_column(analysis, column)
+        yield from _column_pictures(analysis, column)
     for algorithm in algorithms(analysis.by_cell.values()):
         if has_metrics(analysis, algorithm):
             yield Picture(
                 name=f"training-{algorithm}",
-                caption=f"Training of {training_words(analysis, algorithm)}.",
+                caption=f"Training of {training_caption(analysis, algorithm)}.",
                 draw=partial(training, analysis, algorithm),
                 fits_column=False,
             )
 
 
-def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
+def _column_pictures(analysis: Analysis, column: str) -> Iterator[Picture]:
     cells, ks = list(analysis.by_cell.values()), analysis.ks
     axis, name = varied_axis(cells), column.replace(" ", "-")
     over = means(analysis, column)
@@ -93,7 +93,7 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
             name=f"by-{axis.replace('_', '-')}-{name}",
             caption=caption(
                 analysis,
-                f"{ends_in_words(analysis)} on {column} against {AXES[axis]}",
+                f"{ends_text(analysis)} on {column} against {AXES[axis]}",
                 column,
                 intervals=True,
                 more="; dashed: the base models",
@@ -108,7 +108,7 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
                     f"pass@{ks[0]} against pass@{ks[-1]} on {column}",
                     column,
                     intervals=True,
-                    more=f"; {plane_words(analysis, column)}",
+                    more=f"; {plane_legend(analysis, column)}",
                 ),
                 draw=partial(plane, analysis, column),
             )
@@ -121,8 +121,8 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
             "interval.",
             draw=partial(paths, analysis, column),
         )
-    if asked := in_question(analysis, column):
-        at = ks_in_words(sorted({row.k for row in asked}))
+    if compared := in_question(analysis, column):
+        at = ks_text(sorted({row.k for row in compared}))
         which = " that the question asks about" * (analysis.results.sweep is not None)
         lead = f"Differences on {column}{which}, in percentage points at {at}"
         marks = "; filled: significant, hollow: not, grey: inconclusive, dots: single seeds"

@@ -219,11 +219,11 @@ COLORS = {"retained": "#9fb4c7", "lost": "#b2182b", "gained": "#2166ac"}
 def bars(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """A bar a cell: problems retained and lost of those the base model reaches, and gained."""
     cells, k = analysis.by_cell.values(), analysis.ks[-1]
-    rows = {
-        cell: coverage
-        for cell in cells
-        if (coverage := analysis.covered(column, cell, k)) is not None
-    }
+    rows = {}
+    for cell in cells:
+        coverage = analysis.covered(column, cell, k)
+        if coverage is not None:
+            rows[cell] = coverage
     figure = Figure(figsize=(width, 0.8 + 0.2 * len(rows)), layout="constrained")
     axes = figure.subplots()
     places = [float(place) for place in range(len(rows))]
@@ -261,12 +261,13 @@ def against_base(analysis: Analysis, column: str) -> dict[str, tuple[Band, ...]]
     """Band of every trained cell against the base models, by name of the cell; those that have
     none are left out."""
     bases = [cell for cell in analysis.by_cell.values() if cell.is_base]
-    return {
-        cell: band
-        for cell in analysis.by_cell
-        for base in bases
-        if (band := analysis.band(column, cell, base))
-    }
+    bands = {}
+    for cell in analysis.by_cell:
+        for base in bases:
+            band = analysis.band(column, cell, base)
+            if band:
+                bands[cell] = band
+    return bands
 
 
 def losses(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
@@ -313,7 +314,7 @@ def _crossing(axes: Axes, loss: FirstLoss | None, last: int) -> None:
     the panel."""
     if loss is None:
         return
-    axes.text(0, 1.03, _words(loss), color=LOSS, fontsize=SMALL, va="bottom",
+    axes.text(0, 1.03, _first_loss_text(loss), color=LOSS, fontsize=SMALL, va="bottom",
               transform=axes.transAxes)  # fmt: skip
     if loss.low is None:
         return
@@ -322,7 +323,7 @@ def _crossing(axes: Axes, loss: FirstLoss | None, last: int) -> None:
     axes.plot([end], [0], color=LOSS, marker=marker, ms=6, mew=1.5, clip_on=False, zorder=4)
 
 
-def _words(loss: FirstLoss) -> str:
+def _first_loss_text(loss: FirstLoss) -> str:
     if loss.low is None:
         return "no loss"
     if loss.high is None:
@@ -334,11 +335,11 @@ def _words(loss: FirstLoss) -> str:
 PANELS = ("success_rate", "active_fraction", "entropy", "focal_weight")
 SMOOTHED = 30
 """Training curves are averaged over 1 / SMOOTHED of their steps."""
-DRAWN = 120
+MOST_POINTS = 120
 """Points of a training curve at most: more are no finer on paper and make large files."""
 
 
-def training_words(analysis: Analysis, algorithm: str) -> str:
+def training_caption(analysis: Analysis, algorithm: str) -> str:
     """What the figure of training shows."""
     window = _window(analysis)
     smoothed = f", moving average over {window} steps" if window > 1 else ""
@@ -365,7 +366,7 @@ def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
         if not runs:
             continue
         steps = min((frame["step"].to_numpy() for frame in runs), key=len)
-        shown = np.linspace(0, len(steps) - 1, min(len(steps), DRAWN)).round().astype(int)
+        shown = np.linspace(0, len(steps) - 1, min(len(steps), MOST_POINTS)).round().astype(int)
         color = styles[cell].color
         for axes, column in zip(panels.flat, PANELS, strict=True):
             heads = [frame[column].head(len(steps)).to_numpy().astype(float) for frame in runs]
@@ -397,10 +398,10 @@ def _window(analysis: Analysis) -> int:
 
 def _smooth(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
     """Centred moving average that leaves nan out; shorter windows at the ends."""
-    known = ~np.isnan(values)
+    has_value = ~np.isnan(values)
     kernel = np.ones(window)
-    totals = np.convolve(np.where(known, values, 0.0), kernel, "same")
-    counts = np.convolve(known.astype(float), kernel, "same")
+    totals = np.convolve(np.where(has_value, values, 0.0), kernel, "same")
+    counts = np.convolve(has_value.astype(float), kernel, "same")
     means: NDArray[np.float64] = np.full(len(values), np.nan)
     np.divide(totals, counts, out=means, where=counts > 0.5)
     return means

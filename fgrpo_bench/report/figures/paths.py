@@ -32,9 +32,9 @@ def shown_pairs(analysis: Analysis, column: str) -> list[EqualPassAt1]:
         for row in analysis.on_paths
         if row.column == column and row.k == analysis.ks[-1] and analysis.ks[0] == 1
     ]
-    asked = [row for row in rows if (row.new, row.old) in pairs] or rows
-    largest = sorted(asked, key=lambda row: -abs(row.difference))[:MOST]
-    return [row for row in asked if row in largest]
+    compared = [row for row in rows if (row.new, row.old) in pairs] or rows
+    largest = sorted(compared, key=lambda row: -abs(row.difference))[:MOST]
+    return [row for row in compared if row in largest]
 
 
 def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:

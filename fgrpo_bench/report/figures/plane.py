@@ -53,7 +53,9 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     if len(names) > ABREAST:
         return _numbered(analysis, column, width)
     n_rows, _ = rows_and_columns(len(names), width)
-    height = (2.9 if width > COLUMN else 2.4) if len(names) == 1 else 0.5 + 1.9 * n_rows
+    height = 0.5 + 1.9 * n_rows
+    if len(names) == 1:
+        height = 2.9 if width > COLUMN else 2.4
     figure, panels = _panels(analysis, column, (width, height))
     drawn = [axes for axes in panels.flat if axes.axison]
     if all(name_points(figure, axes, *_named(axes)) for axes in drawn):
@@ -78,11 +80,17 @@ def _panels(
     for i, (axes, algorithm) in enumerate(zip(panels.flat, names, strict=False)):
         cells = [cell for cell in every if cell.is_base or cell.algorithm == algorithm]
         ends = {cell: analysis.over_k(column, cell) for cell in cells}
-        known = [c for c in cells if ends[c][0].mean is not None and ends[c][-1].mean is not None]
+        evaluated = [
+            c for c in cells if ends[c][0].mean is not None and ends[c][-1].mean is not None
+        ]
         of_algorithm = lines(every, algorithm)
         for line in of_algorithm:
             joined = sorted(
-                (c for c in known if c.focal_gamma == 0 and c.setting and c.setting.line == line),
+                (
+                    c
+                    for c in evaluated
+                    if c.focal_gamma == 0 and c.setting and c.setting.line == line
+                ),
                 key=lambda c: c.group_size or 0,
             )
             at = np.array([[_percent(ends[c][0]), _percent(ends[c][-1])] for c in joined])
@@ -90,7 +98,7 @@ def _panels(
                 axes.plot(at[:, 0], at[:, 1], color=JOINED, lw=1.1, zorder=1,
                           ls=linestyle(every, line))  # fmt: skip
         is_short = len(names) > 1 and len(of_algorithm) == 1
-        for cell in known:
+        for cell in evaluated:
             first, last = ends[cell][0], ends[cell][-1]
             style = styles[cell]
             axes.errorbar(
@@ -141,13 +149,13 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
     blue to brown."""
     every, ends = list(analysis.by_cell.values()), analysis.ends
     ends_of = {cell: [analysis.estimate(column, cell, k) for k in ends] for cell in every}
-    known = [cell for cell in every if all(row.mean is not None for row in ends_of[cell])]
+    evaluated = [cell for cell in every if all(row.mean is not None for row in ends_of[cell])]
     styles = cell_styles(every)
     is_wide = width > COLUMN
-    height = max(3.8, 0.2 + 0.15 * len(known)) if is_wide else 2.9 + 0.075 * len(known)
+    height = max(3.8, 0.2 + 0.15 * len(evaluated)) if is_wide else 2.9 + 0.075 * len(evaluated)
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
-    for cell in known:
+    for cell in evaluated:
         first, last = ends_of[cell]
         axes.errorbar([_percent(first)], [_percent(last)], xerr=_reach(first), yerr=_reach(last),
                       color=styles[cell].color, alpha=0.22, elinewidth=0.7, ls="none",
@@ -155,15 +163,15 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
     circles: list[dict[str, Any]] = [
         {"marker": "o", "ls": "none", "mew": 0.9, "mec": styles[cell].color}
         | {"mfc": "white" if _is_dominated(analysis, column, cell) else styles[cell].color}
-        for cell in known
+        for cell in evaluated
     ]
-    names = [in_math(f"{number}  {cell.label}") for number, cell in enumerate(known)]
+    names = [in_math(f"{number}  {cell.label}") for number, cell in enumerate(evaluated)]
     place: LegendLocType = "outside right upper" if is_wide else "outside lower center"
     handles = [Line2D([], [], ms=5, **circle) for circle in circles]
     figure.legend(handles, names, loc=place, ncols=1 if is_wide else 2, handlelength=1)
     axes.set_xlabel(f"pass@{ends[0]} (%)")
     axes.set_ylabel(wrapped(f"pass@{ends[-1]} on {column} (%)", 2.4))
-    points = np.array([[_percent(row) for row in ends_of[cell]] for cell in known])
+    points = np.array([[_percent(row) for row in ends_of[cell]] for cell in evaluated])
     for number, (point, offset) in enumerate(
         zip(points, _offsets(figure, axes, points), strict=True)
     ):
@@ -220,15 +228,15 @@ def _marker(style: CellStyle, *, hollow: bool) -> dict[str, object]:
     return {"marker": style.marker, "ms": 5, "ls": "none", "mew": 0.6} | edge
 
 
-def plane_words(analysis: Analysis, column: str) -> str:
+def plane_legend(analysis: Analysis, column: str) -> str:
     """What lines, numbers and hollow points of the figure mean."""
     cells = list(analysis.by_cell.values())
-    words = "the line joins group sizes without focal weight"
+    text = "the line joins group sizes without focal weight"
     if len(algorithms(cells)) > ABREAST:
-        words = "numbers stand for the cells of the legend, on their point or joined to it"
+        text = "numbers stand for the cells of the legend, on their point or joined to it"
     if any(_is_dominated(analysis, column, cell) for cell in cells):
-        words += "; hollow: dominated by another"
-    return words
+        text += "; hollow: dominated by another"
+    return text
 
 
 def _percent(estimate: Estimate) -> float:
@@ -282,7 +290,9 @@ def forest(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
 
 def _row(axes: Axes, row: Comparison, y: int) -> None:
     assert row.low is not None and row.high is not None
-    sign = 0 if row.verdict == INCONCLUSIVE else 1 if row.difference > 0 else -1
+    sign = 0
+    if row.verdict != INCONCLUSIVE:
+        sign = 1 if row.difference > 0 else -1
     color, mean = COLORS[sign], 100 * row.difference
     axes.plot([100 * row.low, 100 * row.high], [y, y], color=color, lw=1.2, zorder=2)
     axes.plot([100 * seed for seed in row.by_seed], [y - 0.22] * len(row.by_seed), ".",

@@ -13,6 +13,7 @@ from fgrpo_bench.analysis import INCONCLUSIVE, LEVEL, Analysis
 from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import (
+    CellRow,
     CheckpointRow,
     Comparison,
     EffectRow,
@@ -35,10 +36,10 @@ from fgrpo_bench.documents.table import (
     raised,
     unscored_note,
 )
-from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
+from fgrpo_bench.report.captions import caption, ends_text, ks_text, means
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, most_unscored, rule_note
 from fgrpo_bench.report.narrative import band_legend
-from fgrpo_bench.report.tables.main import NAMES, names, value_of
+from fgrpo_bench.report.tables.main import NAMES, names, pass_at_k_value
 from fgrpo_bench.specs import method_name
 
 DOUBLED = {"group_size": "N", "prompts_per_step": "prompts", "product": "both (product)"}
@@ -58,28 +59,29 @@ PATHS = (
 def comparison_table(analysis: Analysis, column: str) -> Table:
     """Every difference that is asked for on a benchmark or average, with its interval, the single
     seeds and the verdict."""
+    rows = []
+    for row in analysis.question_rows:
+        if row.column != column:
+            continue
+        rows.append((
+            str(row.group),
+            str(row.name),
+            str(row.k),
+            points(row.difference),
+            NONE if row.low is None else f"[{points(row.low)}, {points(row.high)}]",
+            ", ".join(map(points, row.by_seed)),
+            f"{row.agreeing} of {len(row.seeds)}",
+            *map(p_value, (row.p, row.p_holm, row.p_bh, row.p_draws)),
+            row.verdict,
+        ))  # fmt: skip
     return Table(
         title=f"{column}: differences in percentage points",
-        caption=_of_differences(analysis, column),
+        caption=_differences_caption(analysis, column),
         header=(
             *("comparison", "", "k", "difference", "95% interval"),
             *("by seed", "same sign", "p", "p Holm", "p BH", "p draws", "verdict"),
         ),
-        rows=tuple(
-            (
-                str(row.group),
-                str(row.name),
-                str(row.k),
-                points(row.difference),
-                NONE if row.low is None else f"[{points(row.low)}, {points(row.high)}]",
-                ", ".join(map(points, row.by_seed)),
-                f"{row.agreeing} of {len(row.seeds)}",
-                *map(p_value, (row.p, row.p_holm, row.p_bh, row.p_draws)),
-                row.verdict,
-            )
-            for row in analysis.question_rows
-            if row.column == column
-        ),
+        rows=tuple(rows),
         n_words=2,
         is_folded=True,
         notes=(
@@ -94,30 +96,28 @@ def comparison_tables(analysis: Analysis, column: str) -> Iterator[Table]:
     the columns that say nothing there, and with ROWS at most."""
     full = comparison_table(analysis, column)
     groups = dict.fromkeys(row[0] for row in full.rows)
-    pages = [
-        (group, rows[i : i + ROWS])
-        for group in groups
-        for rows in [[row for row in full.rows if row[0] == group]]
-        for i in range(0, len(rows), ROWS)
-    ]
+    pages = []
+    for group in groups:
+        group_rows = [row for row in full.rows if row[0] == group]
+        pages += [(group, group_rows[i : i + ROWS]) for i in range(0, len(group_rows), ROWS)]
     for page, (group, rows) in enumerate(pages, start=1):
         kept = [i for i in range(1, len(full.header)) if any(row[i] != NONE for row in rows)]
-        of = f" {page} of {len(pages)}" if len(pages) > 1 else ""
+        page_number = f" {page} of {len(pages)}" if len(pages) > 1 else ""
         yield replace(
             full,
-            title=f"{column}: differences{of} in percentage points, {group}",
-            caption=_of_differences(analysis, column, f" ({group})"),
+            title=f"{column}: differences{page_number} in percentage points, {group}",
+            caption=_differences_caption(analysis, column, f" ({group})"),
             header=tuple(full.header[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in rows),
             n_words=1,
         )
 
 
-def _of_differences(
+def _differences_caption(
     analysis: Analysis, column: str, which: str = "", *, ks: Sequence[int] = ()
 ) -> str:
     """The caption of a table of differences. ks: that it has; none are both ends."""
-    at = ks_in_words(ks or analysis.ends)
+    at = ks_text(ks or analysis.ends)
     shown = f"Differences on {column}{which}, in percentage points at {at}"
     return caption(analysis, shown, column, intervals=True)
 
@@ -126,32 +126,31 @@ def question_table(analysis: Analysis, column: str) -> Table | None:
     """The differences that the question is about, for a paper; None where it has none on this
     column, and where it asks at equal pass@1, which has a table of its own."""
     in_question = () if analysis.at_equal_pass_at_1 else analysis.in_question
-    asked = [row for row in in_question if row.column == column]
-    rows = tuple(
-        (
+    compared = [row for row in in_question if row.column == column]
+    rows = []
+    for row in compared:
+        interval = NONE if row.low is None else f"[{points(row.low)}, {points(row.high)}]"
+        rows.append((
             f"{row.group}: {row.name}",
             str(row.k),
-            f"{points(row.difference)} "
-            + (NONE if row.low is None else f"[{points(row.low)}, {points(row.high)}]"),
+            f"{points(row.difference)} {interval}",
             p_value(row.p_holm),
             row.verdict,
-        )
-        for row in asked
-    )
+        ))  # fmt: skip
     if not rows:
         return None
     is_question = analysis.results.sweep is not None
     return Table(
         title=f"{column}: differences{' that the question is about' * is_question}, in percentage "
         "points",
-        caption=_of_differences(
+        caption=_differences_caption(
             analysis,
             column,
             " that the question asks about" * is_question,
-            ks=sorted({row.k for row in asked}),
+            ks=sorted({row.k for row in compared}),
         ),
         header=("comparison", "k", "difference [95% interval]", "p Holm", "verdict"),
-        rows=rows,
+        rows=tuple(rows),
         notes=(
             family_note(analysis),
             *footnotes(analysis, list(analysis.by_cell.values()), column),
@@ -161,18 +160,13 @@ def question_table(analysis: Analysis, column: str) -> Table | None:
 
 def first_loss_table(analysis: Analysis, column: str) -> Table | None:
     """From which k on each pair's difference is a loss; None where no pair has a band."""
-    asked = {(row.new, row.old): row for row in analysis.question_rows if row.column == column}
-    losses = {pair: analysis.first_loss_of(column, *pair) for pair in asked}
-    rows = tuple(
-        (
-            str(asked[pair].group),
-            str(asked[pair].name),
-            loss.words,
-            *(NONE if k is None else str(k) for k in (loss.low, loss.high)),
-        )
-        for pair, loss in losses.items()
-        if loss is not None
-    )
+    pairs = {(row.new, row.old): row for row in analysis.question_rows if row.column == column}
+    rows = []
+    for (new, old), row in pairs.items():
+        loss = analysis.first_loss_of(column, new, old)
+        if loss is not None:
+            ends = [NONE if k is None else str(k) for k in (loss.low, loss.high)]
+            rows.append((str(row.group), str(row.name), loss.words, *ends))
     if not rows:
         return None
     return Table(
@@ -180,7 +174,7 @@ def first_loss_table(analysis: Analysis, column: str) -> Table | None:
         caption=f"From which k on a setting loses to another on {column}, by the {LEVEL:.0%} band "
         f"of the whole curve of their difference. {raised(means(analysis, column))}.",
         header=("comparison", "", "by the band", "first loss from", "to"),
-        rows=rows,
+        rows=tuple(rows),
         n_words=3,
         notes=(band_legend(), "A dash: there is no such k.", rule_note(analysis)),
     )
@@ -197,16 +191,15 @@ FRONT = (
 def front_table(analysis: Analysis, column: str) -> Table | None:
     """Which of the cells that the question compares are on the front of the plane, and what
     dominates the others; None where it compares none on this column."""
-    cells = [cell for cell in analysis.by_cell.values() if analysis.on_front(column, cell)]
-    rows = tuple(
-        (
-            *names(cell),
-            "not dominated" if place.is_on_front else "dominated",
-            ", ".join(analysis.by_cell[better].label for better in place.dominated_by) or NONE,
-        )
-        for cell in cells
-        if (place := analysis.on_front(column, cell)) is not None
-    )
+    cells, rows = list[CellRow](), []
+    for cell in analysis.by_cell.values():
+        place = analysis.on_front(column, cell)
+        if place is None:
+            continue
+        cells.append(cell)
+        verdict = "not dominated" if place.is_on_front else "dominated"
+        better = [analysis.by_cell[name].label for name in place.dominated_by]
+        rows.append((*names(cell), verdict, ", ".join(better) or NONE))
     if not rows:
         return None
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
@@ -215,7 +208,7 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
         caption=f"Which compared settings another dominates in {ends} on {column}. "
         f"{raised(means(analysis, column))}.",
         header=(*NAMES, "in the plane", "dominated by"),
-        rows=rows,
+        rows=tuple(rows),
         n_words=5,
         notes=(
             f"{FRONT.capitalize()}. No cell dominates another that it is not compared with.",
@@ -242,14 +235,23 @@ def effect_tables(analysis: Analysis) -> Iterator[Table]:
         for row in rows:
             if (row.column, row.pass_at_1 is not None) == (column, is_equal):
                 method = method_name(row.algorithm, row.focal_gamma, row.learning_rate_factor)
-                of_effect = (method, f"{row.focal_gamma:g}", DOUBLED[row.effect])
                 level = () if row.pass_at_1 is None else (percent(row.pass_at_1),)
-                by_effect.setdefault((*of_effect, *level), {})[row.k] = row
+                key = (method, f"{row.focal_gamma:g}", DOUBLED[row.effect], *level)
+                by_effect.setdefault(key, {})[row.k] = row
         ks = [k for k in analysis.ends if any(k in by_k for by_k in by_effect.values())]
         ends = [f"pass@{k}" for k in ks]
-        notes = [SLOPES]
+        header, notes = ["method", "gamma", "a doubling of"], [SLOPES]
         if is_equal:
+            header.append("pass@1 of all")
             notes.append("Pass@1 of all: the highest that all cells reach on their paths.")
+        for end in ends:
+            header += [end, "p"]
+        table_rows = []
+        for key, by_k in by_effect.items():
+            cells = [*key]
+            for k in ks:
+                cells += _change(by_k.get(k))
+            table_rows.append(tuple(cells))
         yield Table(
             title=f"{column}: effects of N and of prompts per step"
             f"{' at equal pass@1' if is_equal else ''}, in percentage points",
@@ -260,15 +262,8 @@ def effect_tables(analysis: Analysis) -> Iterator[Table]:
                 column,
                 intervals=True,
             ),
-            header=(
-                *("method", "gamma", "a doubling of"),
-                *(("pass@1 of all",) if is_equal else ()),
-                *(words for k in ks for words in (f"pass@{k}", "p")),
-            ),
-            rows=tuple(
-                (*of_effect, *(words for k in ks for words in _change(by_k.get(k))))
-                for of_effect, by_k in by_effect.items()
-            ),
+            header=tuple(header),
+            rows=tuple(table_rows),
             n_words=3,
             notes=tuple(notes),
         )
@@ -299,7 +294,7 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
         for cell in cells:
             line = [*names(cell)]
             for k in analysis.ends:
-                line.append(value_of(analysis.estimate(benchmark, cell, k)).text)
+                line.append(pass_at_k_value(analysis.estimate(benchmark, cell, k)).text)
                 line += [others.get((name, cell.cell, k), NONE) for name in graders]
             lines.append(tuple(line))
         header = [*NAMES]
@@ -309,7 +304,7 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
             title=f"{benchmark}: pass@k in percent by each grader",
             caption=caption(
                 analysis,
-                f"{ends_in_words(analysis)} on {benchmark} in percent by each grader",
+                f"{ends_text(analysis)} on {benchmark} in percent by each grader",
                 benchmark,
             ),
             header=tuple(header),
@@ -329,25 +324,22 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
     candidates: dict[str, list[CheckpointRow]] = {}
     for row in analysis.rows("checkpoints"):
         candidates.setdefault(row.cell, []).append(row)
+    rows = []
+    for cell, options in candidates.items():
+        # Every chosen row names all that it was chosen from.
+        by_step = []
+        for option in options:
+            unscored = most_unscored(_at_step(analysis, option))
+            by_step.append(f"{option.step}: {percent(option.pass_at_1)}{unscored}")
+        for row in options:
+            if row.is_chosen:
+                costs = (grouped_number(row.rollouts), grouped_number(row.budget))
+                cell_names = names(analysis.by_cell[cell])
+                rows.append((*cell_names, str(row.step), *costs, ", ".join(by_step)))
     yield Table(
         title="Checkpoints",
         header=(*NAMES, "step", "rollouts", "at most", "pass@1 by step, percent"),
-        rows=tuple(
-            (
-                *names(analysis.by_cell[cell]),
-                str(row.step),
-                grouped_number(row.rollouts),
-                grouped_number(row.budget),
-                ", ".join(
-                    f"{item.step}: {percent(item.pass_at_1)}"
-                    f"{most_unscored(_at_step(analysis, item))}"
-                    for item in candidate
-                ),
-            )
-            for cell, candidate in candidates.items()
-            for row in candidate
-            if row.is_chosen
-        ),
+        rows=tuple(rows),
         notes=(rule_note(analysis),),
     )
 
@@ -366,31 +358,31 @@ def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
         for row in rows:
             if row.column == column:
                 pairs.setdefault(str(row.name), {})[row.k] = row
+        header = ["comparison", "rollouts", "of the other", "step", "of the other"]
+        for k in analysis.ends:
+            header += [f"pass@{k}", "p Holm"]
+        table_rows = []
+        for name, by_k in pairs.items():
+            cells = [name, *_rollouts_and_steps(next(iter(by_k.values())), cost)]
+            for k in analysis.ends:
+                cells += _effect(by_k.get(k))
+            table_rows.append(tuple(cells))
+        if analysis.has_family:
+            corrected = (
+                f"p Holm is corrected over a family of its own: {rows[0].family}, of all "
+                "benchmarks and averages."
+            )
+        else:
+            corrected = NOTHING_CORRECTED
         yield Table(
             title=f"{column}: at equal rollouts, differences in percentage points",
-            caption=_of_differences(analysis, column, " of checkpoints at equal rollouts"),
-            header=(
-                *("comparison", "rollouts", "of the other", "step", "of the other"),
-                *(words for k in analysis.ends for words in (f"pass@{k}", "p Holm")),
-            ),
-            rows=tuple(
-                (
-                    name,
-                    *_of_both(next(iter(by_k.values())), cost),
-                    *(words for k in analysis.ends for words in _effect(by_k.get(k))),
-                )
-                for name, by_k in pairs.items()
-            ),
+            caption=_differences_caption(analysis, column, " of checkpoints at equal rollouts"),
+            header=tuple(header),
+            rows=tuple(table_rows),
             notes=(
                 f"{RULE}of each run the latest evaluated one within the rollouts of the cheaper of "
                 "the two; `experiment.checkpoints=every` gives more to choose from.",
-                "Over problems and the seeds that both have, with 95% intervals. "
-                + (
-                    f"p Holm is corrected over a family of its own: {rows[0].family}, of all "
-                    "benchmarks and averages."
-                    if analysis.has_family
-                    else NOTHING_CORRECTED
-                ),
+                "Over problems and the seeds that both have, with 95% intervals. " + corrected,
             ),
         )
 
@@ -424,13 +416,15 @@ def equal_pass_at_1_tables(
         rows: list[tuple[str, ...]] = []
         apart: dict[str, list[str]] = {}
         for reach in (row for row in ranges if row.column == column):
-            of = (reach.group, reach.name)
             if reach.reason is not None:
-                rows.append((*of, *[NONE] * 7, INCONCLUSIVE))
+                rows.append((reach.group, reach.name, *[NONE] * 7, INCONCLUSIVE))
                 apart.setdefault(reach.reason, []).append(f"{reach.group}, {reach.name}")
-            rows += [
-                (
-                    *of,
+            for row in compared:
+                if (row.column, row.new, row.old) != (column, reach.new, reach.old):
+                    continue
+                rows.append((
+                    reach.group,
+                    reach.name,
                     str(row.k),
                     f"{percent(reach.low)} to {percent(row.pass_at_1)}",
                     percent(row.pass_at_k) + most_unscored(_on_path(analysis, row)),
@@ -439,13 +433,24 @@ def equal_pass_at_1_tables(
                     p_value(row.p),
                     p_value(row.p_holm),
                     row.verdict,
-                )
-                for row in compared
-                if (row.column, row.new, row.old) == (column, reach.new, reach.old)
-            ]
+                ))  # fmt: skip
+        notes = [
+            PATHS,
+            "At its end: at the highest pass@1 that both reach, with pass@k of the new cell, p "
+            "and the verdict. Differences with 95% intervals over problems and the seeds that "
+            "both have.",
+        ]
+        for reason, pair_names in apart.items():
+            notes.append(f"No range in common: {reason} ({'; '.join(pair_names)}).")
+        if analysis.at_equal_pass_at_1 or not analysis.has_family:
+            notes.append(family_note(analysis))
+        else:
+            notes.append(
+                "The family of the sweep is of other comparisons: nothing is corrected here."
+            )
         yield Table(
             title=f"{column}: {question}at equal pass@1, in percentage points",
-            caption=_of_differences(
+            caption=_differences_caption(
                 analysis, column, " at the pass@1 that both settings reach", ks=ks
             ),
             header=(
@@ -454,23 +459,11 @@ def equal_pass_at_1_tables(
             ),
             rows=tuple(rows),
             n_words=2,
-            notes=(
-                PATHS,
-                "At its end: at the highest pass@1 that both reach, with pass@k of the new cell, p "
-                "and the verdict. Differences with 95% intervals over problems and the seeds that "
-                "both have.",
-                *(
-                    f"No range in common: {reason} ({'; '.join(of)})."
-                    for reason, of in apart.items()
-                ),
-                family_note(analysis)
-                if analysis.at_equal_pass_at_1 or not analysis.has_family
-                else "The family of the sweep is of other comparisons: nothing is corrected here.",
-            ),
+            notes=tuple(notes),
         )
 
 
-def _of_both(row: Comparison, cost: dict[tuple[str, int], float]) -> Iterator[str]:
+def _rollouts_and_steps(row: Comparison, cost: dict[tuple[str, int], float]) -> Iterator[str]:
     both = (row.new, row.new_step), (row.old, row.old_step)
     yield from (grouped_number(cost[at]) for at in both)
     yield from (str(step) for _, step in both)
@@ -493,10 +486,10 @@ def value_tables(analysis: Analysis) -> Iterator[Table]:
         for k in analysis.ends:
             rows = [row for row in every if (row.column, row.k) == (benchmark, k)]
             for number_, part in enumerate(parts, start=1):
-                of_several = f", {number_} of {len(parts)}" if len(parts) > 1 else ""
+                part_number = f", {number_} of {len(parts)}" if len(parts) > 1 else ""
                 labels = {cell.cell: cell.label for cell in part}
                 yield Table(
-                    title=f"{benchmark}: pass@{k} in percent by {by}{of_several}",
+                    title=f"{benchmark}: pass@{k} in percent by {by}{part_number}",
                     header=(by, "problems", *labels.values(), "unscored"),
                     rows=tuple(_by_value(rows, list(labels))),
                     notes=(
@@ -512,14 +505,14 @@ def _by_value(rows: Sequence[ValueEstimate], cells: list[str]) -> Iterator[tuple
     by_value: dict[str, list[ValueEstimate]] = {}
     for row in rows:
         by_value.setdefault(row.value, []).append(row)
-    for value, of_value in by_value.items():
-        values = {row.cell: percent(row.mean) + unscored_note(*row.open_part) for row in of_value}
+    for value, value_rows in by_value.items():
+        values = {row.cell: percent(row.mean) + unscored_note(*row.open_part) for row in value_rows}
         # a cell's draws are its problems' mean times seeds; problems are the same for all
-        n_draws = [(row.n_draws or 0.0) * row.n_seeds for row in of_value]
-        unscored = sum(n * row.unscored for n, row in zip(n_draws, of_value, strict=True))
+        n_draws = [(row.n_draws or 0.0) * row.n_seeds for row in value_rows]
+        unscored = sum(n * row.unscored for n, row in zip(n_draws, value_rows, strict=True))
         yield (
             value,
-            str(of_value[0].n_of_value),
+            str(value_rows[0].n_of_value),
             *(values.get(cell, NONE) for cell in cells),
             f"{unscored / sum(n_draws):.2%}" if any(n_draws) else NONE,
         )
@@ -539,21 +532,20 @@ def _differences_by_value(analysis: Analysis, benchmark: str, by: str) -> Iterat
         ends.setdefault((str(row.group), str(row.name), row.value), {})[row.k] = row
     if not ends:
         return
+    header = ["comparison", "", by, "problems"]
+    for k in analysis.ends:
+        header += [f"pass@{k}", "p Holm"]
+    table_rows = []
+    for key, by_k in ends.items():
+        cells = [*key, str(next(iter(by_k.values())).n_of_value)]
+        for k in analysis.ends:
+            cells += _effect(by_k.get(k))
+        table_rows.append(tuple(cells))
     yield Table(
         title=f"{benchmark}: differences by {by}, in percentage points",
-        caption=_of_differences(analysis, benchmark, f" by {by}"),
-        header=(
-            *("comparison", "", by, "problems"),
-            *(words for k in analysis.ends for words in (f"pass@{k}", "p Holm")),
-        ),
-        rows=tuple(
-            (
-                *of_value,
-                str(next(iter(by_k.values())).n_of_value),
-                *(words for k in analysis.ends for words in _effect(by_k.get(k))),
-            )
-            for of_value, by_k in ends.items()
-        ),
+        caption=_differences_caption(analysis, benchmark, f" by {by}"),
+        header=tuple(header),
+        rows=tuple(table_rows),
         n_words=3,
         notes=(
             "Over the problems of each value and the seeds that both have, with 95% intervals. "

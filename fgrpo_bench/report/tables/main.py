@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from fgrpo_bench.analysis import LEVEL, SIGNIFICANT, Analysis
 from fgrpo_bench.analysis.coverage import SURE, least_rate, surely_out
@@ -32,7 +33,7 @@ from fgrpo_bench.documents.table import (
     with_best,
     with_interval,
 )
-from fgrpo_bench.report.captions import caption, ends_in_words, means
+from fgrpo_bench.report.captions import caption, ends_text, means
 from fgrpo_bench.report.footnotes import footnotes, redeclared
 from fgrpo_bench.report.tables.likelihood import OURS, THEIRS, delta_nll, nll_note
 
@@ -48,7 +49,7 @@ def names(cell: CellRow) -> tuple[str, str, str]:
     return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"
 
 
-def value_of(row: Estimate, *, significant: bool = False) -> Value:
+def pass_at_k_value(row: Estimate, *, significant: bool = False) -> Value:
     """pass@k with its marks, and what draws that could not be judged leave open of it."""
     value = percent_value(
         row.mean,
@@ -82,7 +83,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         caption=caption(
-            analysis, f"{ends_in_words(analysis)} on {column} in percent", column, intervals=True
+            analysis, f"{ends_text(analysis)} on {column} in percent", column, intervals=True
         ),
         header=(
             *(*NAMES, *(f"pass@{k}" for k in analysis.ends)),
@@ -114,7 +115,9 @@ def all_ks(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at every k, without intervals."""
     cells = list(analysis.by_cell.values())
     rows: Rows = {
-        names(cell): {f"k={row.k}": (value_of(row),) for row in analysis.over_k(column, cell)}
+        names(cell): {
+            f"k={row.k}": (pass_at_k_value(row),) for row in analysis.over_k(column, cell)
+        }
         for cell in cells
     }
     bases = {names(cell) for cell in cells if cell.is_base}
@@ -149,15 +152,12 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
     """Expected numbers of problems, mean over seeds, and those that are all but certain; None where
     no trained cell can be set against the base models."""
     k, cells = analysis.ks[-1], list(analysis.by_cell.values())
-    rows = tuple(
-        (
-            *names(cell),
-            *(f"{getattr(coverage, name):.1f}" for name in OUTCOMES),
-            str(coverage.n_seeds),
-        )
-        for cell in cells
-        if (coverage := analysis.covered(column, cell, k)) is not None
-    )
+    rows = []
+    for cell in cells:
+        coverage = analysis.covered(column, cell, k)
+        if coverage is not None:
+            counts = [f"{getattr(coverage, name):.1f}" for name in OUTCOMES]
+            rows.append((*names(cell), *counts, str(coverage.n_seeds)))
     if not rows:
         return None
     return Table(
@@ -165,7 +165,7 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
         caption=f"Problems of {column} within reach at k = {k}, expected numbers: retained, lost "
         f"and gained against the base models. {raised(means(analysis, column))}.",
         header=(*NAMES, *(name.replace("_", " ") for name in OUTCOMES), "seeds"),
-        rows=rows,
+        rows=tuple(rows),
         notes=(
             f"A problem is within reach at k = {k} where one of {k} draws is more likely correct "
             f"than none (a success rate of {least_rate(k):.2g} and more). Numbers are expected "
@@ -180,7 +180,7 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
 
 def _out_of_reach(analysis: Analysis, column: str) -> Iterator[str]:
     """A sentence where the draws are too few for a problem ever to be surely lost or gained."""
-    rows = [row for name in analysis.benchmarks_of(column) for row in analysis.of_column(name)]
+    rows = [row for name in analysis.benchmarks_of(column) for row in analysis.estimates_on(name)]
     n = max(row.n_samples for row in rows if row.n_samples is not None)
     surely = surely_out(n_samples=n, k=analysis.ks[-1])
     if surely < SURE:
@@ -224,48 +224,48 @@ def _questions(analysis: Analysis) -> Iterator[_VariedAxis]:
         chosen = tuple(cell for cell in _cells(analysis) if cell.is_base or cell in cells)
         return _VariedAxis(title=title, cells=chosen, columns=columns)
 
-    several = {
-        name
-        for name in {cell.algorithm for cell in trained}
-        if len({c.group_size for c in trained if (c.algorithm, c.focal_gamma) == (name, 0)}) > 1
-    }
-    if several:
-        of_sizes = [cell for cell in trained if cell.algorithm in several]
-        yield question("Group size", of_sizes, analysis.headline)
+    sizes: dict[str | None, set[int | None]] = {}
+    for cell in trained:
+        if cell.focal_gamma == 0:
+            sizes.setdefault(cell.algorithm, set()).add(cell.group_size)
+    varied_sizes = [cell for cell in trained if len(sizes.get(cell.algorithm, ())) > 1]
+    if varied_sizes:
+        yield question("Group size", varied_sizes, analysis.headline)
     gammas: dict[tuple[str | None, int | None], set[float | None]] = {}
     for cell in trained:
         gammas.setdefault((cell.algorithm, cell.group_size), set()).add(cell.focal_gamma)
-    of_gammas = [c for c in trained if len(gammas[c.algorithm, c.group_size]) > 2]
-    if of_gammas:
-        yield question("Sensitivity to gamma", of_gammas, analysis.headline)
-    controlled = {
-        cell: old
-        for cell in trained
-        if not cell.focal_gamma and (old := _base_method(analysis, cell)) is not None
-    }
-    if controlled:
-        bases = set(controlled.values())
-        axes = [
+    varied_gammas = [c for c in trained if len(gammas[c.algorithm, c.group_size]) > 2]
+    if varied_gammas:
+        yield question("Sensitivity to gamma", varied_gammas, analysis.headline)
+    # A control has no focal weight, but e.g. a lower learning rate or random rewards.
+    base_methods = {cell: _base_method(analysis, cell) for cell in trained}
+    controls = [cell for cell in trained if not cell.focal_gamma and base_methods[cell] is not None]
+    if controls:
+        bases = {base_methods[cell] for cell in controls}
+        related = [
             cell
             for cell in trained
-            if cell in controlled or cell in bases or _base_method(analysis, cell) in bases
+            if cell in controls or cell in bases or base_methods[cell] in bases
         ]
-        yield question("Controls", axes, analysis.headline)
+        yield question("Controls", related, analysis.headline)
 
 
 def _main_table(analysis: Analysis, axis: _VariedAxis, *, with_nll: bool) -> Table:
-    against = {
-        (column, cell.cell, k): row
-        for cell in axis.cells
-        if (old := _base_method(analysis, cell)) is not None
-        for column in axis.columns
-        for k in analysis.ends
-        if (row := analysis.comparison(column, k, cell.cell, old.cell)) is not None
-    }
+    against: dict[tuple[str, str, int], Comparison] = {}
+    for cell in axis.cells:
+        old = _base_method(analysis, cell)
+        if old is None:
+            continue
+        for column, k in product(axis.columns, analysis.ends):
+            comparison = analysis.comparison(column, k, cell.cell, old.cell)
+            if comparison is not None:
+                against[column, cell.cell, k] = comparison
 
     def value(row: Estimate) -> Value:
         compared = against.get((row.column, row.cell, row.k))
-        return value_of(row, significant=compared is not None and compared.verdict == SIGNIFICANT)
+        return pass_at_k_value(
+            row, significant=compared is not None and compared.verdict == SIGNIFICANT
+        )
 
     rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
     for cell in axis.cells:
@@ -303,7 +303,7 @@ def _main_table(analysis: Analysis, axis: _VariedAxis, *, with_nll: bool) -> Tab
         title=f"{axis.title}{averages}: {ks} in percent",
         caption=caption(
             analysis,
-            f"{axis.title}: {ends_in_words(analysis)}{where} in percent",
+            f"{axis.title}: {ends_text(analysis)}{where} in percent",
             *axis.columns,
         ),
         names=NAMES,

@@ -14,7 +14,7 @@ from fgrpo_bench.documents.table import Content, Table, marks_legend, percent, p
 from fgrpo_bench.paper.published import AVERAGES, BENCHMARKS, MAZE_SIZE, MODELS, main_ks
 from fgrpo_bench.report.captions import caption
 from fgrpo_bench.report.footnotes import footnotes
-from fgrpo_bench.report.tables.main import NAMES, names, value_of
+from fgrpo_bench.report.tables.main import NAMES, names, pass_at_k_value
 
 DRAWS = 1024
 """Draws a problem of every published pass@k of a language model."""
@@ -45,7 +45,7 @@ def against_paper(analysis: Analysis) -> list[Table]:
             f"the paper has {', '.join(f'pass@{k}' for k in theirs)} on {', '.join(known)}; this "
             f"sweep has k in {list(analysis.ks)} on {', '.join(analysis.results.benchmarks)}"
         )
-    notes = (_of_the_figures("maze" in same), *_left_out(analysis))
+    notes = (_figures_note("maze" in same), *_omitted_averages(analysis))
     return [
         _paper_table(analysis, column, same[column], ks=ks, notes=notes)
         for column in analysis.columns
@@ -53,7 +53,7 @@ def against_paper(analysis: Analysis) -> list[Table]:
     ]
 
 
-def _of_the_figures(are_of_mazes: bool) -> str:
+def _figures_note(are_of_mazes: bool) -> str:
     printed = "printed to 0.1 points; it has none of base models"
     if are_of_mazes:
         return (
@@ -66,19 +66,19 @@ def _of_the_figures(are_of_mazes: bool) -> str:
 def check_fixed(analysis: Analysis) -> None:
     """ValueError where problems stop early."""
     declared = analysis.results.stopping
-    words = [declared.words] if declared and not declared.is_fixed else []
-    words += [
-        w for name in analysis.columns for row in analysis.of_column(name) for w in row.designs
+    designs = [declared.text] if declared and not declared.is_fixed else []
+    designs += [
+        w for name in analysis.columns for row in analysis.estimates_on(name) for w in row.designs
     ]
-    if words:
+    if designs:
         raise ValueError(
-            f"--compare-paper with {words[0]}: the paper's figures and its tests are of a fixed "
+            f"--compare-paper with {designs[0]}: the paper's figures and its tests are of a fixed "
             f"{DRAWS:,} draws; run the sweep again with experiment.evaluation.design=null, which "
             "adds the missing draws, or leave out --compare-paper"
         )
 
 
-def _left_out(analysis: Analysis) -> Iterator[str]:
+def _omitted_averages(analysis: Analysis) -> Iterator[str]:
     """A sentence for every published average over some benchmark of ours that has no like one."""
     for published, benchmarks in AVERAGES.items():
         near = {
@@ -86,12 +86,12 @@ def _left_out(analysis: Analysis) -> Iterator[str]:
             for title, averaged in analysis.averages.items()
             if not benchmarks.isdisjoint(averaged)
         }
-        known = [name for name in BENCHMARKS if name in benchmarks]
-        included = [name for name in known if name in analysis.results.benchmarks]
+        names = [name for name in BENCHMARKS if name in benchmarks]
+        included = [name for name in names if name in analysis.results.benchmarks]
         if included and benchmarks not in [set(averaged) for averaged in near.values()]:
             ours = [f"our {title} is over {', '.join(item)}" for title, item in near.items()]
             yield (
-                f"The published {published} is left out: it is over {', '.join(known)}; "
+                f"The published {published} is left out: it is over {', '.join(names)}; "
                 f"{'; '.join(ours) or f'of these this sweep has {included[0]} alone'}."
             )
 
@@ -106,7 +106,7 @@ def _paper_table(
         for estimate in (analysis.estimate(column, cell, k) for k in ks):
             ours, theirs = estimate.mean, estimate.published
             row += [
-                (value_of(estimate),),
+                (pass_at_k_value(estimate),),
                 percent(theirs),
                 points(None if ours is None or theirs is None else ours - theirs),
             ]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.readings import (
+    BEST,
     BOUNDED,
     DISTINCT,
     FATES,
@@ -19,6 +20,7 @@ from fgrpo_bench.analysis.readings import (
     READINGS,
     SHARE,
     part_in_words,
+    units_in_words,
 )
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.documents.table import (
@@ -61,6 +63,7 @@ def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
 
 NOTES = {
     ("pass^k", MAJ): "pass^k: all of k draws are right. maj@k: the most frequent answer of k is.",
+    (BEST,): "best@k: the largest reward among k, a number.",
     (DISTINCT, SHARE): "distinct@k: different right solutions among k; share@k: of all that a "
     "problem has.",
     BOUNDED: "Of gini and cover there are bounds, no intervals.",
@@ -72,29 +75,25 @@ Rows = dict[tuple[str, int | None, str], ReadingRow]
 
 def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | None:
     k = max((k for k in analysis.ks if k <= SHOWN), default=analysis.ks[0])
-    words = [word for word in READINGS if any((word, k, cell) in rows for cell in analysis.by_cell)]
-    bounds = [
-        name
-        for name in dict.fromkeys(name for name, _, _ in rows)
-        if any(row.is_bounds for key, row in rows.items() if key[0] == name)
-    ]
-    if not words:
+    at_k = [name for name in READINGS if any((name, k, cell) in rows for cell in analysis.by_cell)]
+    if not at_k:
         return None
-    cells = [cell for cell in analysis.by_cell.values() if (words[0], k, cell.cell) in rows]
+    bounds = dict.fromkeys(name for (name, _, _), row in rows.items() if row.is_bounds)
+    lines = []
+    for cell in analysis.by_cell.values():
+        if (at_k[0], k, cell.cell) not in rows:
+            continue
+        line = [*names(cell)]
+        line += [_value(rows.get((name, k, cell.cell))) for name in at_k]
+        line += [_value(rows.get((name, None, cell.cell))) for name in bounds]
+        lines.append(tuple(line))
     return Table(
-        title=f"{column}: other readings of the same draws at k = {k}{where}, in percent but for "
-        "distinct@k [95% interval]",
-        header=(*NAMES, *(word.replace("k", str(k)) for word in words), *bounds),
-        rows=tuple(
-            (
-                *names(cell),
-                *(_value(rows.get((word, k, cell.cell))) for word in words),
-                *(_value(rows.get((word, None, cell.cell))) for word in bounds),
-            )
-            for cell in cells
-        ),
+        title=f"{column}: other readings of the same draws at k = {k}{where}, "
+        f"{units_in_words(at_k)} [95% interval]",
+        header=(*NAMES, *(name.replace("k", str(k)) for name in at_k), *bounds),
+        rows=tuple(lines),
         notes=tuple(
-            note for shown, note in NOTES.items() if not set(shown).isdisjoint([*words, *bounds])
+            note for shown, note in NOTES.items() if not set(shown).isdisjoint([*at_k, *bounds])
         ),
     )
 
@@ -104,8 +103,15 @@ def _value(row: ReadingRow | None) -> str:
         return NONE
     if row.is_bounds:
         return bounds_in_percent(row.low, row.high)
-    shown = number_with_interval if row.reading == DISTINCT else with_interval
-    return shown(row.mean, row.low, row.high)
+    return reading_shown(row.reading, row.mean, row.low, row.high)
+
+
+def reading_shown(word: str, mean: float | None, low: float | None, high: float | None) -> str:
+    """The mean of a reading with its interval: a fraction in percent, or a number."""
+    digits = READINGS[word].digits if word in READINGS else None
+    if digits is None:
+        return with_interval(mean, low, high)
+    return number_with_interval(mean, low, high, digits=digits)
 
 
 def bounds_in_percent(low: float | None, high: float | None) -> str:
@@ -118,18 +124,16 @@ def _fates(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | N
     if len(cells) < 2:
         return None
     halves = ("Base, half of its draws under the other half", NONE, NONE)
+    lines = []
+    for cell in cells:
+        line = [*(halves if cell.cell == BASE else names(cell))]
+        line += [_value(rows[fate, None, cell.cell]) for fate in FATES]
+        lines.append((*line, str(len(rows[FATES[0], None, cell.cell].seeds))))
     return fates_table(
         f"{column}: what became of the base models' right solutions",
         where,
         (*NAMES, *FATE_HEADS, "seeds"),
-        (
-            (
-                *(halves if cell.cell == BASE else names(cell)),
-                *(_value(rows[fate, None, cell.cell]) for fate in FATES),
-                str(len(rows[FATES[0], None, cell.cell].seeds)),
-            )
-            for cell in cells
-        ),
+        lines,
     )
 
 

@@ -14,19 +14,19 @@ from fgrpo_bench.stages.watch import METRICS
 
 def training_table(analysis: Analysis) -> Table:
     """What a run of each cell learned from, and how much choice its policy was left with."""
+    rows = []
+    for cell in analysis.by_cell.values():
+        cost = analysis.costs.get(cell.cell)
+        if cell.is_base or cost is None:
+            continue
+        active = NONE if cost.active_fraction is None else percent(cost.active_fraction)
+        rows.append(
+            (*names(cell), str(cost.n_runs), active, grouped_number(cost.entropy, digits=3))
+        )
     return Table(
         title="Training, mean over the runs of a cell",
         header=(*NAMES, "runs", "active groups, %", METRICS["entropy"].label),
-        rows=tuple(
-            (
-                *names(cell),
-                str(cost.n_runs),
-                NONE if cost.active_fraction is None else percent(cost.active_fraction),
-                grouped_number(cost.entropy, digits=3),
-            )
-            for cell in analysis.by_cell.values()
-            if not cell.is_base and (cost := analysis.costs.get(cell.cell)) is not None
-        ),
+        rows=tuple(rows),
         notes=(
             "Active: with an advantage that is not 0, mean over all steps. Entropy: over the last "
             "tenth of the steps.",
@@ -37,27 +37,25 @@ def training_table(analysis: Analysis) -> Table:
 
 def compute_table(analysis: Analysis) -> Table:
     """What a run of each cell cost."""
+    rows = []
+    for cell in analysis.by_cell.values():
+        cost = analysis.costs.get(cell.cell)
+        if cost is None:
+            continue
+        counts = (cost.rollouts, cost.tokens, cost.optimizer_steps)
+        seconds = (cost.train_cpu_seconds, cost.train_gpu_seconds, cost.evaluate_cpu_seconds)
+        rows.append((
+            *names(cell),
+            str(cost.n_runs),
+            *map(grouped_number, counts),
+            *(grouped_number(value, digits=1) for value in seconds),
+        ))  # fmt: skip
     return Table(
         title="Compute, mean over the runs of a cell",
         header=(
             *(*NAMES, "runs", "rollouts", "tokens", "optimizer steps"),
             *("training CPU-s", "training GPU-s", "evaluation CPU-s"),
         ),
-        rows=tuple(
-            (
-                *names(cell),
-                str(cost.n_runs),
-                *map(grouped_number, (cost.rollouts, cost.tokens, cost.optimizer_steps)),
-                *(
-                    grouped_number(seconds, digits=1)
-                    for seconds in (
-                        *(cost.train_cpu_seconds, cost.train_gpu_seconds),
-                        cost.evaluate_cpu_seconds,
-                    )
-                ),
-            )
-            for cell in analysis.by_cell.values()
-            if (cost := analysis.costs.get(cell.cell)) is not None
-        ),
+        rows=tuple(rows),
         notes=(rule_note(analysis),),
     )
