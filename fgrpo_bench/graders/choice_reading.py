@@ -474,8 +474,8 @@ def read_choice(
     ['C', 'B']
     >>> read_choice("Suppose the answer is (B).") is None
     True
-    >>> read_choice("The answer is (B) or (C).").letter
-    (True, None)
+    >>> read_choice("The answer is (B) or (C).").letter is None
+    True
     """
     options = options or {}
     text = _prepared(spoken(response), labels, options)
