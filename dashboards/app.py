@@ -171,5 +171,5 @@ def _load() -> None:
     import scipy.optimize.elementwise
     import scipy.special  # noqa: F401
 
-    for name in rendering.environment().list_templates():
-        rendering.environment().get_template(name)
+    for name in rendering.template_environment().list_templates():
+        rendering.template_environment().get_template(name)

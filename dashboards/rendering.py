@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from dashboards.glossary import Glossary
 from dashboards.page import Address, Chart, Page, available_views, first_view
 from dashboards.pages.groups import GroupsEntry, GroupsPage
-from dashboards.pages.overview import HEIGHT, WIDTH, EvaluationEntry, entry, run_title
+from dashboards.pages.overview import HEIGHT, WIDTH, EvaluationEntry, run_title, sweep_entry
 from dashboards.text import rendered, shortened, visible
 from fgrpo_bench.files.paths import RunPaths
 
@@ -34,7 +34,7 @@ ASSETS = {
 
 
 @cache
-def environment() -> Environment:
+def template_environment() -> Environment:
     """Templates with everything escaped, and an error for whatever is not there."""
     templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
@@ -87,7 +87,7 @@ def listing(
     root: Path,
 ) -> str:
     """The first page: every sweep, every evaluation and all groups under the root."""
-    entries = sorted((entry(run) for run in runs), key=lambda entry: entry.order)
+    entries = sorted((sweep_entry(run) for run in runs), key=lambda entry: entry.order)
     size = {"width": WIDTH, "height": HEIGHT}
     return _document(
         "index.html",
@@ -105,7 +105,7 @@ def message(title: str, text: str) -> str:
 
 
 def _document(template: str, **values: Any) -> str:
-    document = environment().get_template(template)
+    document = template_environment().get_template(template)
     return document.render(policy=POLICY, glossary=Glossary(), **values)
 
 

@@ -20,7 +20,7 @@ from fgrpo_bench.analysis.evaluated import (
 )
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.command.application import is_there
-from fgrpo_bench.command.runs import find_runs, named
+from fgrpo_bench.command.runs import find_runs, run_address
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.files.paths import RunPaths
 
@@ -163,7 +163,7 @@ def _at(
         if (folder / "spec.json").exists() or any(folder.glob("eval/*/*/spec.json")):
             return [from_evaluation(folder, Path(name).name)]
     stored = [path.name for path in sorted(evals.glob("*/")) if path.name[0] not in "._"]
-    runs = [named(run) for run in find_runs(root)]
+    runs = [run_address(run) for run in find_runs(root)]
     raise FileNotFoundError(
         f"{name}{suggestion(name, stored)}: no evaluation there, and none of that name under "
         f"{evals}; there are {', '.join(stored) or 'none'}, and the runs "
@@ -225,7 +225,7 @@ def _sweep_checkpoints(name: str, root: Path) -> list[EvaluatedCheckpoint]:
     if not chosen:
         labels = dict.fromkeys(point.label for point in points)
         raise FileNotFoundError(
-            f"{named(paths)} has no cell {parts[3]!r}{suggestion(parts[3], labels)}: it has "
+            f"{run_address(paths)} has no cell {parts[3]!r}{suggestion(parts[3], labels)}: it has "
             f"{', '.join(labels)}, and runs such as {points[-1].point_id}"
         )
     runs = []

@@ -103,10 +103,10 @@ def prepare_file(root: Path, dataset: DatasetSpec) -> DataPaths:
 
 def overview(root: Path) -> list[dict[str, str]]:
     """Of each benchmark its problems, graders, the revision that is fetched here, and publisher."""
-    from fgrpo_bench.specs.config import load_benchmark, options
+    from fgrpo_bench.specs.config import load_benchmark, option_names
 
     rows = []
-    for name in options("benchmark"):
+    for name in option_names("benchmark"):
         benchmark = load_benchmark(name)
         if benchmark.dataset is None:
             continue

@@ -510,7 +510,7 @@ def _lengths(
 def _benchmark(word: str, options: Options, root: Path, notices: list[str]) -> BenchmarkSpec:
     path = Path(word)
     if path.suffix not in SUFFIXES and not path.exists():
-        named = config.options("benchmark")
+        named = config.option_names("benchmark")
         if word not in named:
             raise ValueError(
                 f"--data {word}{suggestion(word, named)}: it is no file ({', '.join(SUFFIXES)}) "

@@ -431,7 +431,7 @@ def _full(override: str) -> str:
         raise ValueError(f"{override} is no file or folder here, and no override (key=value)")
     sign, assignment = re.fullmatch(r"([+~]*)(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
     head = re.split(r"[.=]", assignment, maxsplit=1)[0]
-    if head == "design" and assignment.partition("=")[2] in config.options("design"):
+    if head == "design" and assignment.partition("=")[2] in config.option_names("design"):
         return f"+design@evaluation.{assignment}"
     return f"{sign}evaluation.{assignment}" if head in EVALUATION_KEYS else override
 
@@ -441,7 +441,7 @@ def _benchmarks(override: str) -> list[str]:
     key, _, value = override.partition("=")
     if key != "evaluation.benchmarks":
         return []
-    valid = config.options("benchmark")
+    valid = config.option_names("benchmark")
     names = [name.strip(" '\"") for name in value.strip("[] ").split(",") if name.strip(" '\"")]
     for name in names:
         if name not in valid:

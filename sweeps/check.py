@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from fgrpo_bench import engines
 from fgrpo_bench.analysis.stored import FACTS, AnalysisRecord
-from fgrpo_bench.command.runs import address, default_root, named
+from fgrpo_bench.command.runs import address, default_root, run_address
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.files.paths import RunPaths, StagePaths, is_below
 from fgrpo_bench.files.records import Record
@@ -370,4 +370,4 @@ def _remedies(checked: Checked) -> Iterator[str]:
     elif rewritable:
         is_default = paths.root == default_root().absolute()
         root = "" if is_default else f" --root {shlex.quote(str(paths.root))}"
-        yield f"`fgrpo-bench report {named(paths)}{root}` writes again what is missing"
+        yield f"`fgrpo-bench report {run_address(paths)}{root}` writes again what is missing"

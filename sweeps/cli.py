@@ -21,7 +21,7 @@ import typer
 
 from fgrpo_bench.command import application
 from fgrpo_bench.command.application import Application, Json, Run, Wide, print_json, refuse
-from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named, split_name
+from fgrpo_bench.command.runs import choose_run, default_root, find_runs, run_address, split_name
 from fgrpo_bench.core.commandline import check_once
 from fgrpo_bench.files.paths import RunPaths
 from sweeps import REPOSITORY
@@ -93,7 +93,7 @@ def _complete_sweep(incomplete: str) -> list[str]:
     if parts:
         names = [f"{sweep}/{_option}" for _option in _options("experiment")]
     if len(parts) > 1:
-        names = [named(run) for run in find_runs(default_root(), sweep)]
+        names = [run_address(run) for run in find_runs(default_root(), sweep)]
     return [name for name in names if name.startswith(incomplete)]
 
 

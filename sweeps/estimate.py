@@ -33,7 +33,7 @@ from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, likelihood, rare, train, warmup
-from fgrpo_bench.kinds.kind import inputs
+from fgrpo_bench.kinds.kind import training_inputs
 from fgrpo_bench.specs import Profile, SlurmProfile, SweepPoint, TaskSpec
 from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.markers import read_marker, undivided
@@ -316,7 +316,7 @@ def planned_model(plan: Plan, paths: RunPaths | None = None) -> Model:
     """The model of a plan. paths: where something may have been measured; None takes the table
     alone. ValueError as of by_check_gpu."""
     point, profile = plan.points[0], plan.declaration.profile
-    engine, needs = engines.engine_for(point.train), inputs(point)
+    engine, needs = engines.engine_for(point.train), training_inputs(point)
     rare_answers = plan.declaration.experiment.rare
     placement, on_gpus = profile.placement, profile.device == "cuda"
     named, parameters = needs.pretrained or needs.model, 0

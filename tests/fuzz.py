@@ -56,10 +56,10 @@ def normalise(text: str) -> None:
 
 def letters(text: str) -> None:
     """A letter is one of four, and a box at the end counts, if that is said."""
-    statement = choice_reading.read(text)
+    statement = choice_reading.read_choice(text)
     assert statement is None or statement.letter in (None, *"ABCD")
     response = f"{text}\n\nSo \\boxed{{B}}"
-    boxed = choice_reading.read(response)
+    boxed = choice_reading.read_choice(response)
     if math.spoken(response).endswith("\\boxed{B}"):
         assert boxed is not None and boxed.letter == "B"
 
@@ -98,7 +98,7 @@ def puzzles(text: str) -> None:
 def parsers(text: str) -> None:
     """What is read as a literal or computed is within the bounds."""
     extract.parse_literal(text)
-    extract.number(text)
+    extract.read_number(text)
     value = extract.arithmetic(extract.arithmetic_tokens(text) or [])
     assert value is None or max(abs(value.numerator), value.denominator) <= extract.LARGEST
 

@@ -17,7 +17,7 @@ from dashboards.pages.pairs import (
     compared_cells,
     last_rows,
     list_pairs,
-    named,
+    pairs_by_address,
     path_rows,
     strongest_pair,
 )
@@ -74,7 +74,9 @@ def build(results: Results, given: Given) -> Page:
     # A question that was declared at equal pass@1 is answered there, not at last checkpoints.
     on_paths = analysis.at_equal_pass_at_1 and against == QUESTION
     rows = path_rows(analysis, column, pairs, k) if on_paths else at_ends
-    offered = named([pair for pair in pairs if pair in map(compared_cells, at_ends)], against)
+    offered = pairs_by_address(
+        [pair for pair in pairs if pair in map(compared_cells, at_ends)], against
+    )
     over = (
         offered[form.value("over", offered, _key(offered, strongest_pair(rows or at_ends)))]
         if offered

@@ -278,7 +278,7 @@ def _side(
         checkpoint=checkpoint,
         name=checkpoint_label(checkpoint),
         total=len(table),
-        counted=counted(counts, len(table), stop),
+        counted=counts_text(counts, len(table), stop),
         stop=stop,
         matching=n_matching,
         draws=rows,
@@ -358,7 +358,7 @@ def _few(ordered: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     yield from others[: ANSWERS - len(right[:n_right])]
 
 
-def counted(counts: DrawCounts | None, total: int, stop: int | None) -> str:
+def counts_text(counts: DrawCounts | None, total: int, stop: int | None) -> str:
     """How many draws there are and count, in words. total: stored ones."""
     if counts is None or not total:
         return f"{total} draws"

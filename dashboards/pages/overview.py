@@ -71,7 +71,7 @@ class SweepEntry:
         return not needs_a_look, -newest, self.name
 
 
-def entry(run: RunPaths) -> SweepEntry:
+def sweep_entry(run: RunPaths) -> SweepEntry:
     """What the first page says of a run; what cannot be read is said instead."""
     name = run_title(run)
     sweep, compare = (Address(run=run, view=view).href for view in ("sweep", "compare"))

@@ -49,7 +49,7 @@ def list_pairs(analysis: Analysis, against: str) -> list[ComparedCells]:
     return [ComparedCells(new=new, old=against) for new in analysis.by_cell if new != against]
 
 
-def named(pairs: Sequence[ComparedCells], against: str) -> dict[str, ComparedCells]:
+def pairs_by_address(pairs: Sequence[ComparedCells], against: str) -> dict[str, ComparedCells]:
     """By their value in an address."""
     if against == QUESTION:
         return {f"{pair.new}:{pair.old}": pair for pair in pairs}

@@ -16,7 +16,7 @@ from fgrpo_bench.analysis.question import Family, pairs_and_family
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.analysis.stored import analysed
-from fgrpo_bench.command.runs import choose_run, named
+from fgrpo_bench.command.runs import choose_run, run_address
 from fgrpo_bench.files.paths import RunPaths
 
 
@@ -61,7 +61,7 @@ def replications(analysis: Analysis) -> tuple[str, list[Replication]] | None:
         Replication(first=first.get((row.column, row.k, row.new, row.old)), again=row)
         for row in analysis.in_question
     ]
-    return named(paths), pairs
+    return run_address(paths), pairs
 
 
 def check_replicates(paths: RunPaths, name: str, *, family: Family, seeds: Collection[int]) -> None:
@@ -77,9 +77,9 @@ def check_replicates(paths: RunPaths, name: str, *, family: Family, seeds: Colle
     if shared := sorted({point.seed for point in first.points}.intersection(seeds)):
         listed = ", ".join(map(str, shared))
         raise ValueError(
-            f"seed {listed} is in both this sweep and {named(first.paths)}, which it replicates "
-            f"(sweep.replicates={name}): a result is shown again by seeds that it was not found "
-            "on; set others in sweep.grid.seed"
+            f"seed {listed} is in both this sweep and {run_address(first.paths)}, which it "
+            f"replicates (sweep.replicates={name}): a result is shown again by seeds that it was "
+            "not found on; set others in sweep.grid.seed"
         )
     asked = pairs_and_family(first, tuple(cells_of(first).values()))[1]
     is_alike = family.at_equal_pass_at_1 == asked.at_equal_pass_at_1
@@ -87,7 +87,7 @@ def check_replicates(paths: RunPaths, name: str, *, family: Family, seeds: Colle
     if missing:
         column, k, new, old = missing[0]
         raise ValueError(
-            f"{named(first.paths)} did not ask for {new} against {old} at k = {k} on {column}"
+            f"{run_address(first.paths)} did not ask for {new} against {old} at k = {k} on {column}"
             f"{' at equal pass@1' * family.at_equal_pass_at_1}, which this sweep would replicate: "
             "declare comparisons of its family in sweep.family, or set sweep.replicates to null"
         )

@@ -78,13 +78,13 @@ def address(paths: RunPaths, *, full: bool = False) -> str:
     """
     parts = [paths.sweep]
     if full or len(find_runs(paths.root, paths.sweep)) > 1:
-        parts = [named(paths)]
+        parts = [run_address(paths)]
     if paths.root != default_root().absolute():
         parts.append(shlex.quote(f"run_root={paths.root}"))
     return " ".join(parts)
 
 
-def named(paths: RunPaths) -> str:
+def run_address(paths: RunPaths) -> str:
     """sweep/experiment/version of a run."""
     return f"{paths.sweep}/{paths.experiment}/{paths.version}"
 
@@ -131,14 +131,14 @@ def choose_run(
 
 def _start(run: RunPaths, depth: int) -> str:
     """The first so many parts of a run's name."""
-    return "/".join(named(run).split("/")[:depth])
+    return "/".join(run_address(run).split("/")[:depth])
 
 
 def complete_run(incomplete: str) -> list[str]:
     """What the name of a run that is there can go on with, for the Tab key: sweeps, then whole
     names."""
     runs = find_runs(default_root())
-    names = [named(run) if "/" in incomplete else run.sweep for run in runs]
+    names = [run_address(run) if "/" in incomplete else run.sweep for run in runs]
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
@@ -162,10 +162,10 @@ def _near_sweep(sweep: str, with_runs: Iterable[str]) -> str:
 
 def _declared() -> set[str]:
     """The sweeps of conf/."""
-    from fgrpo_bench.specs.config import options
+    from fgrpo_bench.specs.config import option_names
 
-    return set(options("sweep"))
+    return set(option_names("sweep"))
 
 
 def _listed(runs: Sequence[RunPaths]) -> str:
-    return "\n".join(f"  {named(run)}" for run in runs)
+    return "\n".join(f"  {run_address(run)}" for run in runs)

@@ -36,13 +36,13 @@ from fgrpo_bench.conformance.check import (
     Estimator,
     Verdict,
     Worst,
-    check,
+    check_estimator,
     check_groups,
     example_rewards,
     is_conform,
 )
-from fgrpo_bench.conformance.trainers import TRAINERS, load
-from fgrpo_bench.conformance.vectors import Floats, read, written
+from fgrpo_bench.conformance.trainers import TRAINERS, load_trainer
+from fgrpo_bench.conformance.vectors import Floats, read_vectors, written
 from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.documents.terminal import plain, plain_table
@@ -131,11 +131,11 @@ def conform(
 
 
 def _check_trainer(name: str) -> tuple[str, list[Verdict]]:
-    trainer = load(name)
+    trainer = load_trainer(name)
     verdicts = []
     for estimator in trainer.estimators:
         try:
-            verdicts += check(estimator)
+            verdicts += check_estimator(estimator)
         except ValueError as error:  # what one of them raises hides none of the others
             verdicts.append(Verdict(estimator.name, estimator.advantage, "", DIFFERS, str(error)))
     rewards = example_rewards()
@@ -151,7 +151,7 @@ def _check_function(
     method = Method.parse(advantage)
     if method.focal_gamma:
         raise ValueError(f"{advantage}: the vectors are without a focal weight, leave out @")
-    vectors, function = read(method.advantage), _imported("--function", place)
+    vectors, function = read_vectors(method.advantage), _imported("--function", place)
     names = {name for parameters in vectors.settings() for name in parameters}
     passes = bool(names) and names <= {*signature(function).parameters}
     if method.parameters:
@@ -172,7 +172,7 @@ def _check_function(
         passes=passes,
         binary=binary,
     )
-    verdicts = check(estimator)
+    verdicts = check_estimator(estimator)
     if split:
         verdicts.append(_check_split(split))
     return verdicts

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.conformance.vectors import Case, Floats, Vectors, read, written
+from fgrpo_bench.conformance.vectors import Case, Floats, Vectors, read_vectors, written
 
 EQUAL, CONSTANT, EPSILON = "equal", "equal up to a constant", "equal up to an epsilon"
 BOTH = "equal up to a constant and an epsilon"
@@ -94,14 +94,14 @@ class Verdict:
         return self.kind in (EQUAL, CONSTANT, EPSILON, BOTH)
 
 
-def check(estimator: Estimator) -> list[Verdict]:
+def check_estimator(estimator: Estimator) -> list[Verdict]:
     """A verdict a setting, and where the exact advantages of equal rewards are 0, one on these.
 
     ValueError for advantages of another shape, and for what the function raises.
     """
     if estimator.function is None:
         return [Verdict(estimator.name, estimator.advantage, "", NOT_COMPARABLE, estimator.why)]
-    verdicts, vectors = [], read(estimator.advantage)
+    verdicts, vectors = [], read_vectors(estimator.advantage)
     for parameters in estimator.settings:
         cases = vectors.cases_with(parameters)
         runs = [

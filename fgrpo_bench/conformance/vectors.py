@@ -94,7 +94,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
-def read(advantage: str) -> Vectors:
+def read_vectors(advantage: str) -> Vectors:
     """ValueError for an advantage without vectors."""
     if advantage not in names():
         raise ValueError(f"no vectors of {advantage!r}: there are those of {', '.join(names())}")

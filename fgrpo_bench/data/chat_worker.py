@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgrpo_bench.graders.judge_worker import serve
+from fgrpo_bench.graders.judge_worker import serve_questions
 
 LONGEST = 10_000_000
 """Characters of a text: far beyond any context."""
@@ -41,4 +41,4 @@ def judge(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(load, judge)
+    serve_questions(load, judge)

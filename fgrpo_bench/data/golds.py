@@ -79,7 +79,7 @@ def is_mark(gold: str, options: Mapping[str, str]) -> bool:
     return bool(_LETTERS.fullmatch(gold) or is_place) and not is_text
 
 
-def summary(forms: Iterable[str]) -> str | None:
+def forms_summary(forms: Iterable[str]) -> str | None:
     """e.g. "answers: behind ####, 150 of 150"; None where all are taken as they stand."""
     counts = Counter(forms)
     if not counts.keys() - {AS_IT_IS}:

@@ -101,14 +101,14 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
             "them (dataset.revision), or set dataset.expected_rows where this one is meant"
         )
     faults = find_faults(table, dataset, taken["_refused"], partial(_tried, run))
-    fault = explained(faults, dataset)
+    fault = describe_faults(faults, dataset)
     if fault is not None and not _is_kept(dataset, len(faults) / len(table)):
         raise ValueError(fault)
     write_table(paths.problems, table, PROBLEMS)
     columns = short_columns.take_rows(taken["row"], table["problem_id"])
     write_table(paths.columns, columns, columns.schema)
     result = Prepared(rows=len(table), sha256=sha256_file(paths.problems))
-    answers = "; ".join(filter(None, (golds.summary(taken["_form"]), fault))) or None
+    answers = "; ".join(filter(None, (golds.forms_summary(taken["_form"]), fault))) or None
     lock = replace(lock, rules=tuple(rules), result=result, remark=remark, answers=answers)
     lock = replace(lock, columns_sha256=sha256_file(paths.columns))
     write_json(paths.lock, lock.as_json())
@@ -121,14 +121,15 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
 
 def file_table(dataset: DatasetSpec) -> tuple[pl.DataFrame, list[str]]:
     """The table of a dataset of a file on this machine, its golds tried, and for a person where
-    they stood (`golds.summary`) and the `remarks`; nothing is written. Raises as `prepare`."""
+    they stood (`golds.forms_summary`) and the `remarks`; nothing is written. Raises as
+    `prepare`."""
     keys = [dataset.prompt_key, dataset.answer_key, *filter(None, [dataset.cluster])]
     rows = read_rows(Path(dataset.path), keys, layout=dataset.layout, options=dataset.options)
     table, rules, taken = select(rows, dataset, None)
     faults = find_faults(table, dataset, taken["_refused"], lambda done, of: None)
-    if fault := explained(faults, dataset):
+    if fault := describe_faults(faults, dataset):
         raise ValueError(fault)
-    answers = golds.summary(taken["_form"])
+    answers = golds.forms_summary(taken["_form"])
     return table, [*filter(None, [answers]), *remarks(table, rules)]
 
 
@@ -246,7 +247,7 @@ def find_faults(
     return faults or _failing(table, dataset, tried)
 
 
-def explained(faults: Sequence[tuple[str, str]], dataset: DatasetSpec) -> str | None:
+def describe_faults(faults: Sequence[tuple[str, str]], dataset: DatasetSpec) -> str | None:
     """What is wrong with the first of these (`find_faults`), and how many there are; None where
     there are none."""
     if not faults:

@@ -213,10 +213,10 @@ def styled(draw: Callable[[], Figure]) -> Figure:
 
 def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
     """Draw in this style and write SVG and PDF; path is without a suffix."""
-    return write(drawings(draw), path)
+    return write_drawings(drawings(draw), path)
 
 
-def write(drawings_by_kind: Mapping[str, bytes], path: Path) -> list[Path]:
+def write_drawings(drawings_by_kind: Mapping[str, bytes], path: Path) -> list[Path]:
     """Write what `drawings` made, each file whole; path is without a suffix."""
     files = []
     for kind, content in drawings_by_kind.items():

@@ -112,7 +112,7 @@ def without_zeros(table: Table) -> Table:
     )
 
 
-def grid(
+def keyed_table(
     *,
     title: str,
     names: Sequence[str],
@@ -191,7 +191,7 @@ def _is_above(value: Value, other: Value) -> bool:
     return value.interval[0] > other.interval[1]
 
 
-def explained(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
+def marks_legend(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
     """The legend of bold numbers, the daggers and the dash, where some cell has one."""
     values = [value for content in contents for value in _values(content)]
     bold = any(value.best for value in values)
@@ -398,7 +398,7 @@ def p_value(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def number(value: float | None, *, digits: int = 0) -> str:
+def grouped_number(value: float | None, *, digits: int = 0) -> str:
     """A number with thousands separators."""
     return NONE if value is None else f"{value:,.{digits}f}"
 

@@ -118,7 +118,7 @@ class Inputs:
     """Bounds; None are the task's own."""
 
 
-def inputs(train: Any) -> Inputs:
+def default_inputs(train: Any) -> Inputs:
     """The fields of a training spec that have those names; no dataset that is never drawn on."""
     values = {field.name: getattr(train, field.name, None) for field in fields(Inputs)}
     return Inputs(**values | ({} if train.eval_every else {"eval_dataset": None}))
@@ -166,7 +166,7 @@ class Engine:
     """Values of AlgorithmSpec.loss_aggregation that it has."""
     controls: tuple[str, ...] = ()
     """Fields of AlgorithmSpec that need more of an engine than the objective, of those it has."""
-    inputs: Callable[[Any], Inputs] = inputs
+    inputs: Callable[[Any], Inputs] = default_inputs
     """What a training spec of this engine begins with."""
     identity: Callable[[Any], dict[str, Any]]
     """What of a training spec of this engine defines the weights."""

@@ -25,7 +25,7 @@ from fgrpo_bench.graders.choice_reading import (
     PRINT,
     WEAK,
     letter_with_text,
-    read,
+    read_choice,
     with_labels,
 )
 
@@ -56,7 +56,7 @@ def grade(problem: Problem, response: str) -> Grade:
     Unscored where it means none of the problem's letters, e.g. E of an option that is not listed.
     """
     choice = _choice(problem.prompt, problem.target)
-    statement = read(response, choice.labels, choice.options)
+    statement = read_choice(response, choice.labels, choice.options)
     letter = None if statement is None else statement.letter
     if choice.right is None:
         reason = f"the gold is none of the letters {choice.labels}, nor the text of one option"

@@ -1,13 +1,14 @@
 """Which letter a response names as its answer, and by what kind of statement.
 
-`read` at the end asks for the statements that name a letter, the strongest first: a letter in a
-box; in `<answer>` tags or JSON; behind "the answer is" or before "is the answer"; in a conclusion
-("so it must be D", "leaving B", "probably C", "option B is correct", a letter alone on the first or
-last line). A letter that is supposed, reported of others, denied, asked or under a condition is no
-statement, nor is one that the next words call wrong. After a correction ("Wait, ...", "No, ...")
-that ends in a statement, those before it no longer count. Of what is left the strongest kind
-decides, and of that kind the last. Where that one names several letters, or a later box or tag
-another letter or none, nothing is settled. Where no letter is stated, the text of an option is one.
+`read_choice` at the end asks for the statements that name a letter, the strongest first: a letter
+in a box; in `<answer>` tags or JSON; behind "the answer is" or before "is the answer"; in a
+conclusion ("so it must be D", "leaving B", "probably C", "option B is correct", a letter alone on
+the first or last line). A letter that is supposed, reported of others, denied, asked or under a
+condition is no statement, nor is one that the next words call wrong. After a correction ("Wait,
+...", "No, ...") that ends in a statement, those before it no longer count. Of what is left the
+strongest kind decides, and of that kind the last. Where that one names several letters, or a later
+box or tag another letter or none, nothing is settled. Where no letter is stated, the text of an
+option is one.
 
 In an expression @ stands for the labels of the problem (`with_labels`). Every expression is
 possessive or bounded, so that the time is linear in the text.
@@ -460,7 +461,7 @@ _DENIES = re.compile(
 )
 
 
-def read(
+def read_choice(
     response: str, labels: str = "ABCD", options: Mapping[str, str] | None = None
 ) -> Statement | None:
     """The statement that decides, None without one; its letter is None where nothing is settled.
@@ -468,10 +469,13 @@ def read(
     Linear in the length of the text. labels: what the problem's options are called. options: their
     texts, which a response may state in place of a letter.
 
-    >>> [read(text).letter for text in ("Not A. The answer is (C).", r"so \\boxed{\\text{b}}")]
+    >>> texts = "Not A. The answer is (C).", r"so \\boxed{\\text{b}}"
+    >>> [read_choice(text).letter for text in texts]
     ['C', 'B']
-    >>> read("Suppose the answer is (B).") is None, read("The answer is (B) or (C).").letter
-    (True, None)
+    >>> read_choice("Suppose the answer is (B).") is None
+    True
+    >>> read_choice("The answer is (B) or (C).").letter is None
+    True
     """
     options = options or {}
     text = _prepared(spoken(response), labels, options)

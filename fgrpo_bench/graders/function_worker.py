@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any, get_args
 
 from fgrpo_bench.core.problems import Grade, Outcome
-from fgrpo_bench.graders.judge_worker import serve
+from fgrpo_bench.graders.judge_worker import serve_questions
 
 LONGEST = 200
 """Characters of an error's text: it is stored beside every draw."""
@@ -73,4 +73,4 @@ def _unscored(reason: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(lambda: {}, judge)
+    serve_questions(lambda: {}, judge)

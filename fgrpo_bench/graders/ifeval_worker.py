@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.graders.judge_worker import check_tested, serve
+from fgrpo_bench.graders.judge_worker import check_tested, serve_questions
 
 TESTED = {"lm-eval": "0.4.13", "nltk": "3.10.4", "langdetect": "1.0.9"}
 """Packages whose version is part of the grader's: another one may judge otherwise."""
@@ -146,4 +146,4 @@ LINEAR: dict[str, Callable[..., bool]] = {
 
 
 if __name__ == "__main__":
-    serve(load, judge)
+    serve_questions(load, judge)

@@ -34,7 +34,7 @@ from fgrpo_bench.graders.judge_comparisons import (
     same_number,
 )
 from fgrpo_bench.graders.math_answer import cuts
-from fgrpo_bench.graders.math_reading import as_read, chosen, parts, refusal
+from fgrpo_bench.graders.math_reading import as_read, chosen_part, parts, refusal
 from fgrpo_bench.graders.math_retold import retold
 
 TESTED = {"math-verify": "0.9.0", "latex2sympy2_extended": "1.11.0"}
@@ -59,7 +59,7 @@ def by_math_verify(outcome: str, reason: str) -> str:
     return "incorrect" if reason.startswith(ACCEPTED) else outcome
 
 
-def serve(
+def serve_questions(
     load: Callable[[], dict[str, Any]], judge: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     """Answer the questions that arrive at standard input, each within the limits of the arguments.
@@ -178,7 +178,7 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
     extracted: str | None = answer
     cut = False
     if boxed:
-        answer = chosen(answer, gold)
+        answer = chosen_part(answer, gold)
         parsed = _read_box(as_read(answer, several=several))
     else:
         _places.clear()
@@ -370,4 +370,4 @@ def speed_up_parser() -> None:
 
 
 if __name__ == "__main__":
-    serve(load, judge)
+    serve_questions(load, judge)

@@ -193,10 +193,11 @@ def modulus(text: str) -> str | None:
     return None if written is None else "".join(written.groups("")).strip(" ~\\")
 
 
-def chosen(answer: str, gold: str) -> str:
+def chosen_part(answer: str, gold: str) -> str:
     """Of an answer that is a letter of a choice and its value, the one that the gold is.
 
-    >>> chosen(r"\\textbf{(C) } 12", "(C)"), chosen(r"\\textbf{(C) } 12", "12"), chosen("12", "12")
+    >>> both = r"\\textbf{(C) } 12"
+    >>> chosen_part(both, "(C)"), chosen_part(both, "12"), chosen_part("12", "12")
     ('C', '12', '12')
     """
     letter = _LETTER.match(answer)

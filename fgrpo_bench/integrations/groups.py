@@ -19,7 +19,7 @@ from fgrpo_bench.objectives.advantages import (
 )
 
 
-def check(
+def check_settings(
     advantage: str, group_size: int, focal_gamma: float, parameters: Mapping[str, Any]
 ) -> None:
     """ValueError for settings that are not defined for groups of this size, and for an advantage
@@ -48,9 +48,9 @@ def rollout_advantages(
 
     rewards: [rollouts]; groups: the name of each rollout's group, None for one of no group, whose
     advantage is 0; read: `rollout_statistics`, or nothing for an advantage that reads the rewards
-    alone. ValueError for settings that `check` refuses for a group, and for rewards that the
-    advantage or the focal weight is not defined for; FloatingPointError for advantages that are
-    not finite. All name the groups.
+    alone. ValueError for settings that `check_settings` refuses for a group, and for rewards that
+    the advantage or the focal weight is not defined for; FloatingPointError for advantages that
+    are not finite. All name the groups.
     """
     members: dict[Hashable, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):
@@ -62,7 +62,7 @@ def rollout_advantages(
     advantages = torch.zeros_like(rewards)
     for size, names in by_size.items():
         try:
-            check(advantage, size, focal_gamma, parameters)
+            check_settings(advantage, size, focal_gamma, parameters)
         except ValueError as error:
             raise ValueError(f"{_named(names)}: {error}") from error
         index = torch.tensor([members[name] for name in names], device=rewards.device)

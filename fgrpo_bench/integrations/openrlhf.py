@@ -25,7 +25,7 @@ except ImportError as error:
 
 import torch
 
-from fgrpo_bench.integrations.groups import check, rollout_advantages
+from fgrpo_bench.integrations.groups import check_settings, rollout_advantages
 from fgrpo_bench.objectives.advantages import reads_log_probs
 
 Outputs = list[asyncio.Task[dict[str, Any]]]
@@ -73,7 +73,7 @@ class GroupExecutor(AgentExecutorBase):  # type: ignore[misc]
         name = prompt[:80]
         if any(output["reward"] is None for output in outputs):
             raise ValueError(f"a rollout of {name!r} got no reward: look at the executor's log")
-        check(self._of_table[0], len(outputs), *self._of_table[1:])
+        check_settings(self._of_table[0], len(outputs), *self._of_table[1:])
         rewards = torch.tensor([float(output["reward"]) for output in outputs])
         advantages = rollout_advantages(rewards, [name] * len(outputs), *self._of_table, {})
         if advantages.mean().abs() > 1e-5 * advantages.abs().max():

@@ -21,7 +21,7 @@ except ImportError as error:
 
 from torch import Tensor
 
-from fgrpo_bench.integrations.groups import check, token_advantages
+from fgrpo_bench.integrations.groups import check_settings, token_advantages
 from fgrpo_bench.objectives.advantages import reads_log_probs
 
 PADDING = re.compile(r"pad\d+")
@@ -42,7 +42,7 @@ def register(
     allow, for an advantage that reads log-probabilities, which SkyRL passes to no estimator, and
     for a name that SkyRL has; at a step as `rollout_advantages`.
     """
-    check(advantage, group_size, focal_gamma, parameters or {})
+    check_settings(advantage, group_size, focal_gamma, parameters or {})
     if reads_log_probs(advantage):
         raise ValueError(
             f"{advantage} reads the log-probabilities of rollouts, which SkyRL passes to no "

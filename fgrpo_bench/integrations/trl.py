@@ -47,7 +47,7 @@ class FocalGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> None:
         super().__init__(*args, **kwargs)
         self._of_table = advantage, focal_gamma, parameters or {}
-        groups.check(advantage, self.num_generations, focal_gamma, parameters or {})
+        groups.check_settings(advantage, self.num_generations, focal_gamma, parameters or {})
         for name in ("scale_rewards", "multi_objective_aggregation"):
             default = GRPOConfig.__dataclass_fields__[name].default
             if getattr(self, name) != default:

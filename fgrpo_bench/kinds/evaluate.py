@@ -17,7 +17,7 @@ from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import reading_fields
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.fetch import dataset_identity
-from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, inputs, make_stage
+from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, make_stage, training_inputs
 from fgrpo_bench.specs import (
     BenchmarkSpec,
     DesignSpec,
@@ -171,13 +171,13 @@ def random_stream(point: SweepPoint, *, step: int) -> int:
     Cells of one training seed share theirs, which pairs their draws; seeds do not, so that the
     draws of different seeds are independent of each other.
     """
-    is_shared = step == 0 and inputs(point).pretrained is not None
+    is_shared = step == 0 and training_inputs(point).pretrained is not None
     return SHARED_STREAM if is_shared else point.seed
 
 
 def is_trusted(point: SweepPoint) -> bool:
     """Whether code that a point's published model brings may run."""
-    model = inputs(point).pretrained
+    model = training_inputs(point).pretrained
     return model is not None and model.trust_remote_code
 
 

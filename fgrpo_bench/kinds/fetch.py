@@ -16,8 +16,8 @@ from fgrpo_bench.kinds.kind import (
     Stage,
     base_name,
     dataset_name,
-    inputs,
     make_stage,
+    training_inputs,
 )
 from fgrpo_bench.specs import DatasetSpec, PretrainedSpec, Profile, to_dict
 from fgrpo_bench.specs.fingerprint import dataset_fields, defining, pretrained_fields
@@ -41,7 +41,7 @@ def stages(planned: Planned) -> Iterator[Stage]:
     """Datasets of training and evaluation, then published models."""
     yield from _datasets(planned).values()
     for point in planned.by_seed[:1]:
-        needs = inputs(point)
+        needs = training_inputs(point)
         if needs.pretrained is not None:
             templated = needs.prompt is not None and needs.prompt.chat_template
             defined = engines.engine_for(point.train).pretrained_identity(point.train)
@@ -57,7 +57,7 @@ def stages(planned: Planned) -> Iterator[Stage]:
 
 def _datasets(planned: Planned) -> dict[str, Stage]:
     point = planned.points[0]
-    datasets = [inputs(point).dataset, inputs(point).eval_dataset]
+    datasets = [training_inputs(point).dataset, training_inputs(point).eval_dataset]
     datasets += [benchmark.dataset for benchmark in point.evaluation.benchmarks.values()]
     stages: dict[str, Stage] = {}
     for dataset in datasets:

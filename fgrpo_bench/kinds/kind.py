@@ -174,18 +174,18 @@ def make_stage(
     )
 
 
-def inputs(point: SweepPoint) -> Inputs:
+def training_inputs(point: SweepPoint) -> Inputs:
     """What the training of a point begins with."""
     return engines.engine_for(point.train).inputs(point.train)
 
 
 def base_name(point: SweepPoint) -> str:
     """Name of the stage that makes a point's base model."""
-    model = inputs(point).pretrained
+    model = training_inputs(point).pretrained
     return f"_warmup/s{point.seed}" if model is None else f"_base/{model.name}"
 
 
-def options(profile: Profile, environment: Environment) -> list[str]:
+def compute_options(profile: Profile, environment: Environment) -> list[str]:
     """Arguments of a stage's command that say where it computes."""
     arguments = ["--device", profile.device, "--threads", str(profile.threads_per_worker)]
     if engines.environment(environment).is_placed:
@@ -198,7 +198,7 @@ def by_module(*arguments: str) -> Callable[[Path, Profile, Environment], list[st
     --threads 1. arguments: the module's name, and what stands before the folder."""
 
     def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
-        return ["-m", *arguments, str(folder), *options(profile, environment)]
+        return ["-m", *arguments, str(folder), *compute_options(profile, environment)]
 
     return command
 

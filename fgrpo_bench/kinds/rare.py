@@ -13,7 +13,7 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.evaluate import DrawsSpec, command, draws_identity, is_trusted, random_stream
 from fgrpo_bench.kinds.fetch import dataset_identity
-from fgrpo_bench.kinds.kind import Kind, Planned, Stage, inputs, make_stage
+from fgrpo_bench.kinds.kind import Kind, Planned, Stage, make_stage, training_inputs
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, RareSpec, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 
@@ -66,7 +66,7 @@ def stage(planned: Planned, point: SweepPoint, rare: RareSpec) -> Stage:
     base, evaluation = planned.base(point), rollouts(point, rare)
     defined = identity(point, rare, base)
     name = f"{base.name}/{NAME}/{fingerprint(defined)[:8]}"
-    dataset = inputs(point).dataset
+    dataset = training_inputs(point).dataset
     data = None if dataset is None else planned.dataset(dataset).name
     return make_stage(
         RareSetSpec,
@@ -90,7 +90,7 @@ def rollouts(point: SweepPoint, rare: RareSpec) -> EvalSpec:
 
     ValueError where nothing says how to grade them.
     """
-    dataset = inputs(point).dataset
+    dataset = training_inputs(point).dataset
     if dataset is not None:
         grader = dataset.grader
     else:

@@ -17,8 +17,8 @@ from fgrpo_bench.kinds.kind import (
     Planned,
     Stage,
     by_module,
-    inputs,
     make_stage,
+    training_inputs,
 )
 from fgrpo_bench.specs import Profile, SweepPoint, to_dict
 from fgrpo_bench.specs.cell import to_stored
@@ -31,7 +31,11 @@ NAME = "train"
 def identity(point: SweepPoint) -> dict[str, Any]:
     """What defines a training run: the cell, the seed, and what of the training spec makes its
     weights. When checkpoints are saved and evaluated changes none."""
-    engine, task, reward = engines.engine_for(point.train), inputs(point).task, point.train.reward
+    engine, task, reward = (
+        engines.engine_for(point.train),
+        training_inputs(point).task,
+        point.train.reward,
+    )
     judge = {} if reward is None else {"reward": grader_version(reward)}
     return {
         "recipe_version": engine.version,
@@ -57,7 +61,7 @@ def stages(planned: Planned) -> Iterator[Stage]:
 
 def stage(planned: Planned, point: SweepPoint) -> Stage:
     """The training of a point."""
-    name, base, needs = point.point_id, planned.base(point), inputs(point)
+    name, base, needs = point.point_id, planned.base(point), training_inputs(point)
     data = {
         field: planned.dataset(dataset).name
         for field, dataset in {"data": needs.dataset, "eval_data": needs.eval_dataset}.items()

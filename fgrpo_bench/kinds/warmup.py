@@ -8,7 +8,15 @@ from typing import Any
 from fgrpo_bench.core import registry
 from fgrpo_bench.engines.embedded import kernels
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
-from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
+from fgrpo_bench.kinds.kind import (
+    Kind,
+    Planned,
+    Stage,
+    base_name,
+    by_module,
+    make_stage,
+    training_inputs,
+)
 from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, to_dict
 from fgrpo_bench.specs.fingerprint import defining, model_fields
 from fgrpo_bench.specs.stored import WarmupStageSpec
@@ -27,7 +35,7 @@ OPTIMIZER = ("beta1", "beta2", "grad_clip")
 
 def identity(point: SweepPoint) -> dict[str, Any]:
     """What defines the base model of a point's seed."""
-    needs = inputs(point)
+    needs = training_inputs(point)
     assert needs.task is not None and needs.model is not None and needs.warmup is not None
     return {
         "recipe_version": VERSION,
@@ -43,7 +51,7 @@ def identity(point: SweepPoint) -> dict[str, Any]:
 def stages(planned: Planned) -> Iterator[Stage]:
     """One for each seed; none where a published model is trained."""
     for point in planned.by_seed:
-        if inputs(point).pretrained is None:
+        if training_inputs(point).pretrained is None:
             yield stage(point)
 
 

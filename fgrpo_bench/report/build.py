@@ -417,7 +417,7 @@ def write_files(
     analysis: Analysis, folder: Path, *, formats: Sequence[str], compare_paper: bool
 ) -> list[str]:
     """The same files of an analysis in any folder; returns their names."""
-    from fgrpo_bench.documents.style import write
+    from fgrpo_bench.documents.style import write_drawings
 
     pictures = _pictures(analysis)
     figure_files = _draw_figures(pictures)
@@ -432,7 +432,9 @@ def write_files(
     if (by_value := FILES["by-value"]) not in texts:  # of a report that told it by a column
         (folder / by_value).unlink(missing_ok=True)
     figures = [
-        file.name for name, kinds in figure_files.items() for file in write(kinds, folder / name)
+        file.name
+        for name, kinds in figure_files.items()
+        for file in write_drawings(kinds, folder / name)
     ]
     drawings = {
         f"{name}.{kind}": data

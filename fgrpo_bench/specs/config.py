@@ -154,7 +154,7 @@ BENCHMARKS: dict[str, Any] = {path.stem: path for path in (CONF / "benchmark").g
 """Ours by their files; those of plug-ins as what such a file would compose to."""
 
 
-def options(group: str, conf: Path = CONF) -> list[str]:
+def option_names(group: str, conf: Path = CONF) -> list[str]:
     """Names of a config group, e.g. options("sweep")."""
     further = _brought() if group == "benchmark" else {}
     return sorted({path.stem for path in (conf / group).glob("*.yaml")} | further.keys())
@@ -190,7 +190,7 @@ def load_benchmark(name: str, overrides: Sequence[str] = (), *, conf: Path = CON
 
     overrides: of its own keys, e.g. ["dataset.limit=3"].
     """
-    if name not in options("benchmark", conf):
+    if name not in option_names("benchmark", conf):
         _unknown("benchmark", name, conf)
     prefixed = [f"benchmark.{override}" for override in overrides]
     composed = compose(prefixed, conf=conf, root=f"benchmark/{name}")["benchmark"]
@@ -231,7 +231,7 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
                 f"{name} is given {listed:,} values, more than {MOST_POINTS:,}, the most runs of "
                 "a sweep: name fewer"
             )
-        if name in CHOICES and value not in options(name, conf):
+        if name in CHOICES and value not in option_names(name, conf):
             _unknown(name, value, conf)
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
@@ -315,7 +315,7 @@ def _literal(value: Any) -> str:
 
 
 def _unknown(group: str, name: str, conf: Path) -> NoReturn:
-    valid = options(group, conf)
+    valid = option_names(group, conf)
     raise ValueError(
         f"unknown {group} {name!r}{registry.suggestion(name, valid)}: valid ones are "
         f"{', '.join(valid)} (the files of conf/{group}/)"

@@ -155,7 +155,7 @@ def attempts(stage: StagePaths, warn: Callable[[str], None] = noop) -> list[Note
     return notes
 
 
-def count(stage: StagePaths) -> int:
+def count_attempts(stage: StagePaths) -> int:
     """How many notes there are; they are not opened."""
     return len(_files(stage, ".json"))
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast, get_args
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import noop, read_record, readable_record
-from fgrpo_bench.stages.attempts import Note, attempts, count
+from fgrpo_bench.stages.attempts import Note, attempts, count_attempts
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.markers import damage, fingerprint_mismatch, is_done, read_marker
@@ -100,7 +100,7 @@ def read_stages(
                 kind=record.kind,
                 point_id=record.point_id,
                 state=state,
-                attempts=count(stage),
+                attempts=count_attempts(stage),
                 step=step,
                 of=None if progress is None else progress.of,
                 eta_seconds=progress.eta_seconds if progress and state == "running" else None,

@@ -179,12 +179,13 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
         folder = StagePaths(pool.paths.folder / stage.name)
         why = describe_damage(folder, stage_record(stage), rerun_hint, done=False)
         if why is not None:
-            watcher.say(f"damaged: {title(stage)}: {why}")
+            watcher.say(f"damaged: {stage_title(stage)}: {why}")
 
 
 def _say_failures(pool: Pool) -> None:
     for failure in pool.failures:
-        print(f"\n{title(failure.stage)} {failure.reason}; the end of {short_path(failure.log)}:")
+        log = short_path(failure.log)
+        print(f"\n{stage_title(failure.stage)} {failure.reason}; the end of {log}:")
         for line in tail(failure.log)[-LOG_LINES:]:
             print(f"  | {line}" if line.strip() else "")
     echo(
@@ -225,7 +226,7 @@ class Overview:
     """Until everything that can still be done is done."""
 
 
-def title(stage: Stage) -> str:
+def stage_title(stage: Stage) -> str:
     """A stage in words."""
     return f"{KINDS[stage.kind].noun} {stage.point_id}"
 
@@ -245,7 +246,9 @@ def _overview(pool: Pool) -> Overview:
 def _running(pool: Pool, name: str) -> Running:
     attempt = pool.running[name]
     progress = read_progress(StagePaths(pool.paths.folder / name))
-    running = Running(title=title(attempt.stage), elapsed_seconds=time.monotonic() - attempt.begun)
+    running = Running(
+        title=stage_title(attempt.stage), elapsed_seconds=time.monotonic() - attempt.begun
+    )
     if progress is None:
         return running
     return replace(
@@ -275,8 +278,8 @@ def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
 def _attempt_line(attempt: Attempt, outcome: Ending, seconds: float) -> str:
     """One line about an end."""
     if outcome == "failed":
-        return f"FAILED  {title(attempt.stage)}  see {attempt.log}"
-    return f"{outcome:<7} {title(attempt.stage)}  after {duration(seconds)}"
+        return f"FAILED  {stage_title(attempt.stage)}  see {attempt.log}"
+    return f"{outcome:<7} {stage_title(attempt.stage)}  after {duration(seconds)}"
 
 
 def summary_line(overview: Overview) -> str:
@@ -312,7 +315,7 @@ class Lines:
 
     def started(self, attempt: Attempt) -> None:
         if attempt.number > 1:
-            self.say(f"again   {title(attempt.stage)}  (attempt {attempt.number})")
+            self.say(f"again   {stage_title(attempt.stage)}  (attempt {attempt.number})")
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         self.say(_attempt_line(attempt, outcome, seconds))

@@ -105,7 +105,7 @@ def _answer(command: list[str]) -> tuple[int, str, str]:
     """Exit code, output and errors; ConnectionError where it does not end in CALL_SECONDS."""
     pipe, patience = subprocess.PIPE, min(PATIENCE_SECONDS, CALL_SECONDS)
     with subprocess.Popen(
-        command, stdout=pipe, stderr=pipe, text=True, errors="replace", env=environment()
+        command, stdout=pipe, stderr=pipe, text=True, errors="replace", env=slurm_environment()
     ) as program:
         try:
             output, errors = program.communicate(timeout=patience)
@@ -123,7 +123,7 @@ def _answer(command: list[str]) -> tuple[int, str, str]:
     return program.returncode, output, errors.strip()
 
 
-def environment() -> dict[str, str]:
+def slurm_environment() -> dict[str, str]:
     """This process's, without what would change what jobs ask for, hide rows from these programs
     (SQUEUE_PARTITION and the like) or print times in another form."""
     kept = {k: v for k, v in os.environ.items() if k in KEPT or not k.startswith(HIDING)}

@@ -19,12 +19,12 @@ from fgrpo_bench.conformance.check import (
     EPSILON,
     EQUAL,
     Estimator,
-    check,
+    check_estimator,
     check_groups,
     example_rewards,
 )
 from fgrpo_bench.conformance.make import names
-from fgrpo_bench.conformance.vectors import read
+from fgrpo_bench.conformance.vectors import read_vectors
 from fgrpo_bench.objectives.advantages import ADVANTAGES
 
 REPOSITORY = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def rounded(rewards):
 
 
 def kinds(function, advantage, **options):
-    verdicts = check(Estimator("it", advantage, function, **options))
+    verdicts = check_estimator(Estimator("it", advantage, function, **options))
     return {verdict.name: verdict for verdict in verdicts}
 
 
@@ -132,8 +132,8 @@ def test_a_constant_and_an_epsilon_count_as_equal_and_are_named(advantage, funct
     ],
 )
 def test_the_functions_of_this_package_conform_in_numpy_and_in_torch(advantage, convert):
-    settings = tuple(read(advantage).settings())
-    verdicts = check(
+    settings = tuple(read_vectors(advantage).settings())
+    verdicts = check_estimator(
         Estimator(
             "ours",
             advantage,

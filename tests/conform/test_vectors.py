@@ -8,7 +8,7 @@ from math import comb, isqrt, sqrt
 import pytest
 
 from fgrpo_bench.conformance import make
-from fgrpo_bench.conformance.vectors import FOLDER, names, read
+from fgrpo_bench.conformance.vectors import FOLDER, names, read_vectors
 from fgrpo_bench.objectives.advantages import ADVANTAGES, reads_rewards_only
 from tests.conform import rationals
 
@@ -98,7 +98,7 @@ def test_the_expected_weights_are_the_mean_of_the_score_over_all_groups(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_all_groups_of_0_and_1_up_to_six_rollouts_are_there_in_every_order(name):
     sizes = set()
-    for case in read(name).cases:
+    for case in read_vectors(name).cases:
         if case.group_size <= 6:
             rewards, advantages = case.in_every_order(binary=True)
             assert len({*map(tuple, rewards)}) == len(rewards) == 2**case.group_size
@@ -109,6 +109,6 @@ def test_all_groups_of_0_and_1_up_to_six_rollouts_are_there_in_every_order(name)
 
 def test_a_setting_that_the_vectors_do_not_have_is_refused_with_those_they_have():
     with pytest.raises(ValueError, match=r"passk with k=7: the vectors have k=1; k=2; k=4"):
-        read("passk").cases_with({"k": 7})
+        read_vectors("passk").cases_with({"k": 7})
     with pytest.raises(ValueError, match=r"no vectors of 'unlikeliness': there are those of"):
-        read("unlikeliness")
+        read_vectors("unlikeliness")

@@ -6,7 +6,7 @@ import pytest
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import golds
-from fgrpo_bench.data.golds import AS_IT_IS, summary, understood
+from fgrpo_bench.data.golds import AS_IT_IS, forms_summary, understood
 from fgrpo_bench.graders import get_grader
 
 SHORT = {  # published: gold of math, where it stood
@@ -122,9 +122,9 @@ def test_letters_of_listed_options_are_refused_for_mathematics():
 
 
 def test_a_line_counts_every_form():
-    assert summary([AS_IT_IS, AS_IT_IS]) is None
-    assert summary(["behind ####"] * 1500) == "answers: behind ####, 1,500 of 1,500"
-    assert summary(["in dollars", AS_IT_IS, AS_IT_IS]) == (
+    assert forms_summary([AS_IT_IS, AS_IT_IS]) is None
+    assert forms_summary(["behind ####"] * 1500) == "answers: behind ####, 1,500 of 1,500"
+    assert forms_summary(["in dollars", AS_IT_IS, AS_IT_IS]) == (
         "answers: as they stand, 2 of 3; in dollars, 1 of 3"
     )
 

@@ -17,7 +17,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders.choice import LETTERS, permutation
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import DatasetSpec
-from fgrpo_bench.specs.config import load_benchmark, options
+from fgrpo_bench.specs.config import load_benchmark, option_names
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
 SECRET = "sphinx of black quartz"
@@ -187,7 +187,7 @@ def test_another_number_of_rows_is_an_error_of_a_benchmark_and_a_remark_of_a_tra
 
 @pytest.mark.slow
 def test_the_shipped_benchmarks_are_those_of_the_paper_with_its_counts():
-    counts = {name: load_benchmark(name).n_problems for name in options("benchmark")}
+    counts = {name: load_benchmark(name).n_problems for name in option_names("benchmark")}
     assert (
         counts.items()
         >= {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.data.prepare import describe, explained, find_faults, select
+from fgrpo_bench.data.prepare import describe, describe_faults, find_faults, select
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.specs import DatasetSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import dataset_fields
@@ -120,6 +120,6 @@ def test_mazes_that_are_no_trees_are_refused_with_their_row(deduplicate):
     wrong = [mazes[0], (prompt, maze[:-13] + "#" + maze[-12:]), mazes[2]]  # the goal is a wall
     table, _, taken = select(rows(wrong), spec, None)
     faults = find_faults(table, spec, taken["_refused"], lambda done, of: None)
-    assert str(explained(faults, spec)).startswith(
+    assert str(describe_faults(faults, spec)).startswith(
         "row 1 of dataset any, column answer: a maze has G at no"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fgrpo_bench.documents.table import grid, percent_value, with_best
+from fgrpo_bench.documents.table import keyed_table, percent_value, with_best
 from fgrpo_bench.documents.terminal import aligned
 
 
@@ -23,7 +23,10 @@ def test_the_best_is_the_largest_and_one_alone_is_none():
     assert not with_best({("a",): rows["a",]}, columns=["x"])["a",]["x"][0].best
     apart = with_best(rows, columns=["x"], among=lambda key: key[0])
     assert not apart["a",]["x"][0].best and not apart["b",]["x"][0].best
-    assert grid(title="t", names=["n"], columns=["y"], rows=rows).rows == (("a", "-"), ("b", "-"))
+    assert keyed_table(title="t", names=["n"], columns=["y"], rows=rows).rows == (
+        ("a", "-"),
+        ("b", "-"),
+    )
 
 
 def test_what_is_printed_alike_is_best_together():

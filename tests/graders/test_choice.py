@@ -17,11 +17,11 @@ from fgrpo_bench.graders.choice import (
     options_in,
     permutation,
 )
-from fgrpo_bench.graders.choice_reading import read
+from fgrpo_bench.graders.choice_reading import read_choice
 
 
 def read_letter(response: str) -> str | None:
-    statement = read(response)
+    statement = read_choice(response)
     return None if statement is None else statement.letter
 
 

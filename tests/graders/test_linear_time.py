@@ -289,7 +289,7 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "joins": (joins, WORDS),
     "as_read": (math_reading.as_read, WORDS),
     "rewritten": (rewritten, ANSWERS),
-    "chosen": (lambda text: math_reading.chosen(text, "C"), WORDS),
+    "chosen": (lambda text: math_reading.chosen_part(text, "C"), WORDS),
     "refusal": (lambda text: math_reading.refusal("1", text, several=False), WORDS),
     "leniencies": (lambda text: leniencies("1", text, ""), WORDS),
     "number": (number, ANSWERS),

@@ -17,8 +17,8 @@ from fgrpo_bench.graders.synlogic.extract import (
     LONGEST_LITERAL,
     arithmetic,
     arithmetic_tokens,
-    number,
     parse_literal,
+    read_number,
 )
 
 WORDS = st.text(alphabet="abc XAT.-", max_size=8)
@@ -165,12 +165,12 @@ def test_any_text_has_a_value_of_bounded_size_or_none(text):
 
 @given(st.integers(-(10**20), 10**20), st.integers(1, 10**9))
 def test_numbers_are_read_exactly_as_written(top, bottom):
-    assert number(str(top)) == top
-    assert number(f"{top:,}") == top
-    assert number(f"{top}/{bottom}") == Fraction(top, bottom)
-    assert number(f"\\frac{{{top}}}{{{bottom}}}") == Fraction(top, bottom)
-    assert number(f"{top}.25") == top + (-1 if top < 0 else 1) * Fraction(1, 4)
-    assert number(f"{top} apples") is None and number(f"{top}{bottom}x") is None
+    assert read_number(str(top)) == top
+    assert read_number(f"{top:,}") == top
+    assert read_number(f"{top}/{bottom}") == Fraction(top, bottom)
+    assert read_number(f"\\frac{{{top}}}{{{bottom}}}") == Fraction(top, bottom)
+    assert read_number(f"{top}.25") == top + (-1 if top < 0 else 1) * Fraction(1, 4)
+    assert read_number(f"{top} apples") is None and read_number(f"{top}{bottom}x") is None
 
 
 @given(PROSE, st.text(alphabet="xyz ,1", min_size=1, max_size=20).filter(lambda text: text.strip()))

@@ -77,7 +77,7 @@ def test_what_keeps_no_state_refuses_an_advantage_that_carries_one_by_name():
     with pytest.raises(ValueError, match="rewards of curverl must be 0 and 1"):
         next_advantages(first_state("curverl", N, {}), rewards / 2, 0.0, "curverl", {}, rewards)
     with pytest.raises(ValueError, match=r"'curverl' carries a state .* this trainer do not hold"):
-        groups.check("curverl", N, 0.0, {})
+        groups.check_settings("curverl", N, 0.0, {})
     for window in (0, 2.0):
         with pytest.raises(ValueError, match=f"window={window} of curverl: must be a whole number"):
             check_parameters("curverl", N, {"window": window})

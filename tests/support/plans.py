@@ -82,7 +82,7 @@ def shipped(group: str) -> list[str]:
     folder = config.CONF / group
     return [
         name
-        for name in config.options(group)
+        for name in config.option_names(group)
         if "# Written by `fgrpo-bench new " not in (folder / f"{name}.yaml").read_text()
     ]
 

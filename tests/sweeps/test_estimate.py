@@ -12,7 +12,7 @@ from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import KINDS, Kind
-from fgrpo_bench.kinds.kind import by_module, inputs, make_stage
+from fgrpo_bench.kinds.kind import by_module, make_stage, training_inputs
 from fgrpo_bench.kinds.warmup import parameters
 from sweeps import estimate
 from sweeps.estimate import plan_cost
@@ -196,7 +196,7 @@ def test_a_stage_costs_its_start_and_its_tokens() -> None:
 
 def test_a_larger_model_of_the_built_in_engine_goes_by_its_parameters(tmp_path: Path) -> None:
     paths, plan = planned(tmp_path, "maze", "experiment=maze")
-    needs = inputs(plan.points[0])
+    needs = training_inputs(plan.points[0])
     assert needs.model is not None and needs.task is not None
     assert parameters(needs.model, needs.task) == 3_944_704
     slow = estimate.planned_model(plan).built_in

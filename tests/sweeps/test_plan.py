@@ -150,7 +150,7 @@ def test_what_is_asked_of_a_point_does_not_grow_with_their_number(
         return call
 
     monkeypatch.setattr(Cell, "name", property(counting("cell_name", Cell.__dict__["name"].fget)))
-    monkeypatch.setattr(kind, "inputs", counting("inputs", kind.inputs))
+    monkeypatch.setattr(kind, "training_inputs", counting("inputs", kind.training_inputs))
     counts = []
     for n in (10, 20, 40):
         asked.clear()

@@ -82,14 +82,14 @@ def test_what_a_sweep_stores_of_its_declaration_is_read_again(name: str, tmp_pat
 
 
 def test_what_new_wrote_is_planned_and_priced(tmp_path: Path) -> None:
-    for sweep in set(config.options("sweep")) - {*SWEEPS}:
+    for sweep in set(config.option_names("sweep")) - {*SWEEPS}:
         assert is_priced(make_plan(loaded(sweep)), tmp_path), sweep
-    for experiment in set(config.options("experiment")) - {*EXPERIMENTS}:
+    for experiment in set(config.option_names("experiment")) - {*EXPERIMENTS}:
         assert is_priced(make_plan(loaded("transfer", f"experiment={experiment}")), tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("profile", config.options("profile"))
+@pytest.mark.parametrize("profile", config.option_names("profile"))
 def test_every_profile_is_priced(profile: str, tmp_path: Path) -> None:
     experiment = "rehearsal" if profile == "slurm-rehearsal" else "qwen2.5-7b"
     declared = loaded("groupsize", f"experiment={experiment}", f"profile={profile}")
@@ -98,9 +98,9 @@ def test_every_profile_is_priced(profile: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_other_yaml_is_valid_and_named_by_its_file() -> None:
-    for name in config.options("benchmark"):
+    for name in config.option_names("benchmark"):
         assert config.load_benchmark(name).name == name
-    for name in config.options("evaluation"):
+    for name in config.option_names("evaluation"):
         experiment = "countdown" if "pass" in name else "qwen2.5-7b"
         experiment = "rehearsal" if name == "rehearsal" else experiment
         chosen = [f"experiment={experiment}", f"evaluation@experiment.evaluation={name}"]

@@ -34,7 +34,7 @@ class Trainer:
     """Sends rewards [groups, N] through its filter and splits; what check_groups takes."""
 
 
-def load(name: str) -> Trainer:
+def load_trainer(name: str) -> Trainer:
     """ValueError where it is not installed, or is another than the adapter knows."""
     try:
         trainer: Trainer = import_module(f"{__name__}.{name}").load()

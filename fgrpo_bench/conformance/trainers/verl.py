@@ -15,7 +15,7 @@ from verl.trainer.ppo.v1 import replay_buffer
 import fgrpo_bench.integrations.verl as ours
 from fgrpo_bench.conformance.check import Estimator
 from fgrpo_bench.conformance.trainers import Trainer, place, unique_settings
-from fgrpo_bench.conformance.vectors import Floats, read
+from fgrpo_bench.conformance.vectors import Floats, read_vectors
 
 THEIRS = {"grpo": "grpo", "grpo_vectorized": "grpo", "rloo": "rloo", "rloo_vectorized": "rloo"}
 """By estimator, the advantage that it is to be."""
@@ -61,7 +61,7 @@ def load() -> Trainer:
                 unnormed = partial(_theirs, name, False)
                 estimators.append(Estimator(plain, "dr_grpo", unnormed, dtypes=SINGLE))
         else:
-            settings = unique_settings(read(advantage))
+            settings = unique_settings(read_vectors(advantage))
             function = partial(_ours, name)
             estimators.append(
                 Estimator(name, advantage, function, settings, passes=True, dtypes=SINGLE)

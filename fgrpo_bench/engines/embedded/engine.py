@@ -15,7 +15,7 @@ from fgrpo_bench.engines.embedded.pretrained import (
     n_parameters,
     read_folder,
 )
-from fgrpo_bench.engines.engine import BASE, Engine, Inputs, inputs
+from fgrpo_bench.engines.engine import BASE, Engine, Inputs, default_inputs
 from fgrpo_bench.specs import (
     ModelSpec,
     PretrainedSpec,
@@ -94,7 +94,7 @@ def longest(train: EmbeddedTrain) -> tuple[int, int]:
 
 
 def _inputs(train: EmbeddedTrain) -> Inputs:
-    needs = inputs(train)
+    needs = default_inputs(train)
     return needs if train.pretrained is None else replace(needs, prompt=PLAIN)
 
 

@@ -18,8 +18,8 @@ from fgrpo_bench.graders.synlogic import extract, game
 from fgrpo_bench.graders.synlogic.extract import (
     arithmetic,
     arithmetic_tokens,
-    number,
     parse_literal,
+    read_number,
 )
 
 TOLERANCE = Fraction(1, 10**6)
@@ -50,7 +50,7 @@ def _labels(text: str) -> set[str] | None:
 
 def count(game_data: Any, response: str) -> Grade:
     """The integer in the box."""
-    gold = number(game.text(game_data, "answer"))
+    gold = read_number(game.text(game_data, "answer"))
     if gold is None or gold.denominator != 1:
         raise ValueError("the game's answer is no integer")
     return _number(gold, response, Fraction(0))
@@ -58,7 +58,7 @@ def count(game_data: Any, response: str) -> Grade:
 
 def operation(game_data: Any, response: str) -> Grade:
     """The number in the box: integers exactly, others to six places."""
-    gold = number(game.text(game_data, "answer"))
+    gold = read_number(game.text(game_data, "answer"))
     if gold is None:
         raise ValueError("the game's answer is no number")
     return _number(gold, response, TOLERANCE * max(Fraction(1), abs(gold)) / 2)
@@ -66,7 +66,7 @@ def operation(game_data: Any, response: str) -> Grade:
 
 def _number(gold: Fraction, response: str, tolerance: Fraction) -> Grade:
     box = game.require_answer(last_box(extract.final_text(response)), "box")
-    value = number(box.strip(" $")) or number(extract.unstyled(box))
+    value = read_number(box.strip(" $")) or read_number(extract.unstyled(box))
     if value is None:
         return game.verdict("no number", box)
     near = value == gold or (gold.denominator != 1 and abs(value - gold) <= tolerance)
@@ -163,13 +163,13 @@ def _stored(game_data: Any) -> Any:
 
 def buggy_tables(game_data: Any, response: str) -> Grade:
     """The last number with exactly two decimals."""
-    gold = number(game.text(game_data, "answer"))
+    gold = read_number(game.text(game_data, "answer"))
     if gold is None:
         raise ValueError("the game's answer is no number")
     match = game.require_answer(
         extract.last_match(_TWO_PLACES, extract.final_text(response)), "number with two decimals"
     )
-    return game.verdict(None if number(match[0]) == gold else "another number", match[0])
+    return game.verdict(None if read_number(match[0]) == gold else "another number", match[0])
 
 
 # Sequences of brackets: completing one, the first error in one, errors in reasoning.

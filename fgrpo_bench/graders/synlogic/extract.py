@@ -285,11 +285,11 @@ def _closed(bracket: str, items: list[Any], *, commas: bool) -> Any:
     return dict(zip(keys, values, strict=True))
 
 
-def number(text: str) -> Fraction | None:
+def read_number(text: str) -> Fraction | None:
     r"""An integer, decimal or fraction, exactly; None where the text is none.
 
-    >>> number("-1,425"), number("0.5"), number(r"\frac{11}{18}"), number("3 apples")
-    (Fraction(-1425, 1), Fraction(1, 2), Fraction(11, 18), None)
+    >>> [read_number(text) for text in ("-1,425", "0.5", r"\frac{11}{18}", "3 apples")]
+    [Fraction(-1425, 1), Fraction(1, 2), Fraction(11, 18), None]
     """
     match = _NUMBER.fullmatch(text.strip())
     if match is None:

@@ -16,7 +16,7 @@ from fgrpo_bench.core.commandline import Parser
 from fgrpo_bench.documents.html import html
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.markdown import markdown
-from fgrpo_bench.documents.table import Key, Rows, Table, Value, grid, with_best
+from fgrpo_bench.documents.table import Key, Rows, Table, Value, keyed_table, with_best
 from fgrpo_bench.paper.published import published
 
 PAPER = "arXiv 2602.06717v2"
@@ -84,7 +84,7 @@ def _by_benchmark(title: str, rows: pl.DataFrame, nll: dict[Key, str]) -> Table:
     table_rows = with_best(by_key, columns=benchmarks)
     for key, value in nll.items():
         table_rows[key]["Delta NLL"] = (Value(text=value),)
-    return grid(
+    return keyed_table(
         title=f"{title}; pass@1 / pass@256 in percent",
         names=("method", "N", "gamma"),
         columns=[*benchmarks, *(["Delta NLL"] if nll else [])],
@@ -104,7 +104,7 @@ def _by_k(title: str, rows: pl.DataFrame, names: tuple[str, ...]) -> Table:
     table_rows: Rows = with_best(
         by_key, columns=ks, among=lambda key: "" if within is None else key[within]
     )
-    return grid(
+    return keyed_table(
         title=f"{title}; pass@k in percent",
         names=["N" if name == "group_size" else name for name in names],
         columns=ks,

@@ -108,7 +108,7 @@ class Run:
         return settings.steps * (dense + 4e-8 * self.group_size)
 
 
-def grid(
+def planned_runs(
     rule: Rule | None,
     *,
     group_sizes: Sequence[int] = GROUP_SIZES,
@@ -118,8 +118,10 @@ def grid(
     """Every run of a rule. None is Adam's, and the literal rule's at the first gamma and seed,
     which show that it moves nothing."""
     if rule is None:
-        literally = grid("literal", group_sizes=group_sizes, gammas=gammas[:1], seeds=seeds[:1])
-        runs = grid("adam", group_sizes=group_sizes, gammas=gammas, seeds=seeds)
+        literally = planned_runs(
+            "literal", group_sizes=group_sizes, gammas=gammas[:1], seeds=seeds[:1]
+        )
+        runs = planned_runs("adam", group_sizes=group_sizes, gammas=gammas, seeds=seeds)
         return (*runs, *literally)
     cells = product(dict.fromkeys(group_sizes), dict.fromkeys(gammas), dict.fromkeys(seeds))
     return tuple(

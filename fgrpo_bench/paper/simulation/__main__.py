@@ -46,8 +46,8 @@ from fgrpo_bench.paper.simulation import (
     Rule,
     Run,
     Settings,
-    grid,
     make,
+    planned_runs,
     stored,
 )
 
@@ -110,7 +110,7 @@ def simulate(
     as_json: Json = False,
 ) -> int:
     folder, settings = folder or default_root() / FOLDER, Settings()
-    runs = grid(
+    runs = planned_runs(
         rule,
         group_sizes=group_size or GROUP_SIZES,
         gammas=gamma or GAMMAS,

@@ -29,7 +29,7 @@ from fgrpo_bench.documents.table import (
     Table,
     conjoined,
     difference,
-    number,
+    grouped_number,
     p_value,
     percent,
     points,
@@ -333,7 +333,7 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
             by_step.append(f"{option.step}: {percent(option.pass_at_1)}{unscored}")
         for row in options:
             if row.is_chosen:
-                costs = (number(row.rollouts), number(row.budget))
+                costs = (grouped_number(row.rollouts), grouped_number(row.budget))
                 cell_names = names(analysis.by_cell[cell])
                 rows.append((*cell_names, str(row.step), *costs, ", ".join(by_step)))
     yield Table(
@@ -465,7 +465,7 @@ def equal_pass_at_1_tables(
 
 def _rollouts_and_steps(row: Comparison, cost: dict[tuple[str, int], float]) -> Iterator[str]:
     both = (row.new, row.new_step), (row.old, row.old_step)
-    yield from (number(cost[at]) for at in both)
+    yield from (grouped_number(cost[at]) for at in both)
     yield from (str(step) for _, step in both)
 
 

@@ -23,8 +23,8 @@ from fgrpo_bench.documents.table import (
     Table,
     TableRow,
     Value,
-    explained,
-    grid,
+    keyed_table,
+    marks_legend,
     percent_value,
     raised,
     unfinished_note,
@@ -94,7 +94,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
             *footnotes(analysis, cells, column),
             *((unfinished_note(further),) if further else ()),
         ),
-        legend=explained(content for row in rows for content in row[len(NAMES) : -1]),
+        legend=marks_legend(content for row in rows for content in row[len(NAMES) : -1]),
     )
 
 
@@ -124,7 +124,7 @@ def all_ks(analysis: Analysis, column: str) -> Table:
     columns = [f"k={k}" for k in analysis.ks]
     marked = _with_best(rows, columns, bases)
     contents = [content for values in marked.values() for content in values.values()]
-    return grid(
+    return keyed_table(
         title=f"{column}: pass@k in percent at every k",
         caption=caption(
             analysis,
@@ -135,7 +135,7 @@ def all_ks(analysis: Analysis, column: str) -> Table:
         columns=columns,
         rows=marked,
         notes=footnotes(analysis, cells, column),
-        legend=explained(contents),
+        legend=marks_legend(contents),
     )
 
 
@@ -299,7 +299,7 @@ def _main_table(analysis: Analysis, axis: _VariedAxis, *, with_nll: bool) -> Tab
     averages = ", averages" if axis.columns != analysis.columns else ""
     ks = " / ".join(f"pass@{k}" for k in analysis.ends)
     where = f" on {axis.columns[0]}" if len(axis.columns) == 1 else ""
-    return grid(
+    return keyed_table(
         title=f"{axis.title}{averages}: {ks} in percent",
         caption=caption(
             analysis,
@@ -310,7 +310,7 @@ def _main_table(analysis: Analysis, axis: _VariedAxis, *, with_nll: bool) -> Tab
         columns=[*axis.columns, *further, *([OURS, THEIRS] if with_nll else [])],
         rows=marked,
         notes=notes,
-        legend=(*underlined, *explained(contents)),
+        legend=(*underlined, *marks_legend(contents)),
         breaks=analysis.headline,
     )
 

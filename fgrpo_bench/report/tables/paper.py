@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.published import same_columns
-from fgrpo_bench.documents.table import Content, Table, explained, percent, points
+from fgrpo_bench.documents.table import Content, Table, marks_legend, percent, points
 from fgrpo_bench.paper.published import AVERAGES, BENCHMARKS, MAZE_SIZE, MODELS, main_ks
 from fgrpo_bench.report.captions import caption
 from fgrpo_bench.report.footnotes import footnotes
@@ -122,6 +122,6 @@ def _paper_table(
         ),
         header=(*NAMES, *(f"{name} @{k}" for k in ks for name in ("ours", "paper", "difference"))),
         rows=tuple(rows),
-        legend=explained(content for row in rows for content in row[len(NAMES) :]),
+        legend=marks_legend(content for row in rows for content in row[len(NAMES) :]),
         notes=(*footnotes(analysis, cells, column), *notes),
     )

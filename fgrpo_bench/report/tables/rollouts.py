@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from fgrpo_bench.analysis.rollouts import GradientOfMethod, GroupCounts, RolloutSummary
-from fgrpo_bench.documents.table import NONE, Block, Paragraph, Table, conjoined, number, percent
+from fgrpo_bench.documents.table import (
+    NONE,
+    Block,
+    Paragraph,
+    Table,
+    conjoined,
+    grouped_number,
+    percent,
+)
 
 ROWS = 20
 """Of the table of steps; more steps are put together in a row."""
@@ -92,7 +100,7 @@ def _gradient_row(method: GradientOfMethod, n_groups: int) -> tuple[str, ...]:
         method.label,
         *([NONE] * len(method.by_bin) if shares is None else map(percent, shares)),
         percent(method.with_gradient / n_groups),
-        number(mean, digits=3),
+        grouped_number(mean, digits=3),
     )
 
 

@@ -6,7 +6,7 @@ In: an Analysis. Out: a table each, a row a cell.
 from __future__ import annotations
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.documents.table import NONE, Table, number, percent
+from fgrpo_bench.documents.table import NONE, Table, grouped_number, percent
 from fgrpo_bench.report.footnotes import rule_note
 from fgrpo_bench.report.tables.main import NAMES, names
 from fgrpo_bench.stages.watch import METRICS
@@ -20,7 +20,9 @@ def training_table(analysis: Analysis) -> Table:
         if cell.is_base or cost is None:
             continue
         active = NONE if cost.active_fraction is None else percent(cost.active_fraction)
-        rows.append((*names(cell), str(cost.n_runs), active, number(cost.entropy, digits=3)))
+        rows.append(
+            (*names(cell), str(cost.n_runs), active, grouped_number(cost.entropy, digits=3))
+        )
     return Table(
         title="Training, mean over the runs of a cell",
         header=(*NAMES, "runs", "active groups, %", METRICS["entropy"].label),
@@ -45,8 +47,8 @@ def compute_table(analysis: Analysis) -> Table:
         rows.append((
             *names(cell),
             str(cost.n_runs),
-            *map(number, counts),
-            *(number(value, digits=1) for value in seconds),
+            *map(grouped_number, counts),
+            *(grouped_number(value, digits=1) for value in seconds),
         ))  # fmt: skip
     return Table(
         title="Compute, mean over the runs of a cell",

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fgrpo_bench.paper.simulation import Settings, grid, make, run_path, stored
+from fgrpo_bench.paper.simulation import Settings, make, planned_runs, run_path, stored
 from fgrpo_bench.paper.simulation.__main__ import (
     ends,
     frame,
@@ -22,7 +22,7 @@ from fgrpo_bench.paper.simulation.__main__ import (
 
 EXAMPLE = Path(__file__).parents[3] / "fgrpo_bench/report/examples/simulation"
 TINY = Settings(n_actions=500, n_correct=40, steps=40)
-RUNS = grid(None, group_sizes=[2, 8, 32], gammas=[0.0, 1.0], seeds=[0, 1])
+RUNS = planned_runs(None, group_sizes=[2, 8, 32], gammas=[0.0, 1.0], seeds=[0, 1])
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_after_kill_9_no_worker_is_left_and_the_same_command_makes_the_missing_r
     while any(is_running(pid) for pid in workers):
         time.sleep(0.05)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("masses/*.json")}
-    assert set(stored(tmp_path, Settings())) <= set(grid(None, group_sizes=[2]))
+    assert set(stored(tmp_path, Settings())) <= set(planned_runs(None, group_sizes=[2]))
     assert main(words) == 0
     said, left = capsys.readouterr(), 9 - len(times)
     assert f"9 runs, {left} to make" in said.out
@@ -177,8 +177,8 @@ def test_numbers_that_cannot_be_meant_are_refused_before_anything_is_made(
 
 def test_names_are_of_one_gamma_each_and_minus_zero_is_zero() -> None:
     gammas = {-0.0: "0", 0.5: "0.5", 100.0: "100", 0.12345671: "0.12345671", 0.12345672: None}
-    runs = grid("adam", group_sizes=[2], gammas=[*gammas], seeds=[0])
-    assert runs[0] == grid("adam", group_sizes=[2], gammas=[0.0], seeds=[0])[0]
+    runs = planned_runs("adam", group_sizes=[2], gammas=[*gammas], seeds=[0])
+    assert runs[0] == planned_runs("adam", group_sizes=[2], gammas=[0.0], seeds=[0])[0]
     assert len({run.name for run in runs}) == len(gammas)
     for run, written in zip(runs, gammas.values(), strict=True):
         assert written is None or run.name == f"adam-n2-g{written}-s0"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fgrpo_bench.paper.simulation import GROUP_SIZES, Rule, Run, Settings, grid, simulate
+from fgrpo_bench.paper.simulation import GROUP_SIZES, Rule, Run, Settings, planned_runs, simulate
 from tests.paper.simulation.dense_simulation import Dense
 
 SMALL = Settings(n_actions=2_000, n_correct=156, steps=1_000)
@@ -66,7 +66,7 @@ def test_a_run_is_a_function_of_its_settings() -> None:
 
 
 def test_the_default_grid_is_the_papers_with_a_column_of_the_literal_rule() -> None:
-    runs = grid(None)
+    runs = planned_runs(None)
     adam = [run for run in runs if run.rule == "adam"]
     assert len(adam) == 17 * 2 * 4
     assert {run.group_size for run in adam} == set(GROUP_SIZES) == {2**k for k in range(1, 18)}
