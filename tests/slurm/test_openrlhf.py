@@ -31,20 +31,19 @@ SMALL = [
     "profile.mem_gb=12",
     "profile.time_minutes=20",
     "sweep.grid.algorithm=[grpo]",
-    "sweep.grid.focal_gamma=[0.5]",
     "experiment.train.warmup.steps=40",
-    "experiment.train.steps=2",
     "experiment.train.eval_every=0",
 ]
-TWO_NODES = ["profile.nodes=2", "experiment.train.steps=4"]
 POINT = "grpo-n4-g0.5-s11"
 PATIENCE = 600
 """Seconds, on a machine that is busy with other things."""
 
 
-def start(root: Path, *overrides: str) -> RunPaths:
-    """Submit the sweep `rehearsal` of one point."""
-    declaration = config.load("rehearsal", [f"run_root='{root}'", *SMALL, *overrides])
+def start(root: Path, nodes: int = 2, steps: int = 4, gammas: str = "[0.5]") -> RunPaths:
+    """Submit the sweep `rehearsal` of one point, or of more with several focal_gamma."""
+    chosen = [f"experiment.train.steps={steps}", f"sweep.grid.focal_gamma={gammas}"]
+    chosen += [f"run_root='{root}'", f"profile.nodes={nodes}"]
+    declaration = config.load("rehearsal", [*SMALL, *chosen])
     assert drive.run(declaration) == 0
     return run_paths(declaration)
 
@@ -91,7 +90,7 @@ def on_nodes(cluster: Cluster, chosen: Callable[[str], bool]) -> dict[str, list[
 def test_points_go_from_training_into_their_evaluations_with_no_driver(
     tmp_path: Path, cluster: Cluster
 ) -> None:
-    paths = start(tmp_path, "sweep.grid.focal_gamma=[0.0,0.5]")
+    paths = start(tmp_path, nodes=1, steps=2, gammas="[0.0,0.5]")
     wait_for_end(cluster, paths)
     check_begun_once(paths)
     sent = [file.read_text() for file in paths.folder.glob("slurm/*-evaluate-*/*_submission.sh")]
@@ -110,7 +109,7 @@ def test_points_go_from_training_into_their_evaluations_with_no_driver(
 def test_a_run_saves_when_it_is_told_to_and_goes_on(
     tmp_path: Path, cluster: Cluster, nodes: int
 ) -> None:
-    paths = start(tmp_path, f"profile.nodes={nodes}", "experiment.train.steps=4")
+    paths = start(tmp_path, nodes)
     stage = paths.point(POINT)
     rows = stage.folder / "openrlhf" / "metrics.jsonl"
     wait_for(paths, lambda: bool(list(read_lines(rows))), "a step")
@@ -138,7 +137,7 @@ def test_a_run_saves_when_it_is_told_to_and_goes_on(
 def test_a_node_that_fails_ends_the_job_with_the_reason(
     tmp_path: Path, cluster: Cluster, struck: str, words: str
 ) -> None:
-    paths = start(tmp_path, *TWO_NODES)
+    paths = start(tmp_path)
     stage = paths.point(POINT)
     wait_for(paths, lambda: any("Ray runs at" in log for log in logs(stage)), "Ray on all nodes")
     kill(on_nodes(cluster, lambda line: struck in line)["n2"], signal.SIGKILL)
