@@ -230,7 +230,7 @@ def render(audits: list[Audit]) -> str:
         title="Share of the draws",
         header=("benchmark", "grader", "draws", *kinds, "distinct answers"),
         rows=tuple(_row(report, kinds) for report in audits),
-        n_words=2,
+        n_labels=2,
     )
     lines = _turned(table)
     for report in audits:
@@ -262,4 +262,4 @@ def _turned(table: Table) -> list[str]:
     """The table with a row a question, which fits a screen whatever the number of them."""
     columns = [table.header, *table.rows]
     rows = tuple(zip(*columns, strict=True))
-    return plain_table(Table(title=table.title, header=rows[0], rows=rows[1:], n_words=1))
+    return plain_table(Table(title=table.title, header=rows[0], rows=rows[1:], n_labels=1))

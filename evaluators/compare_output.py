@@ -132,7 +132,7 @@ def _column_tables(
                 title=f"{column}: problems that changed most, success rates in percent",
                 header=("problem", "", old, new),
                 rows=tuple(changed_rows),
-                n_words=2,
+                n_labels=2,
                 notes=() if more < 1 else (f"{more} more: --wide shows them.",),
             )
 

@@ -145,7 +145,7 @@ def readings_table(
         "[95% interval over problems]",
         header=("benchmark", "grader", "k", *by_k),
         rows=tuple(rows),
-        n_words=2,
+        n_labels=2,
         notes=tuple(notes),
     )
 

@@ -160,7 +160,7 @@ def closing_table(
         title="pass@k in percent [95% interval over problems]",
         header=(*("benchmark", "grader"), *SCORED),
         rows=tuple((row.benchmark, row.grader, *row.cells) for row in rows),
-        n_words=2,
+        n_labels=2,
     )
     lines = plain_table(_without_empty(table))
     parts = {} if by is None else named_value_partitions(by, stored)
@@ -173,7 +173,7 @@ def closing_table(
                 title=f"{part.benchmark}: pass@k in percent by {part.by}",
                 header=(*("grader", part.by), *SCORED),
                 rows=tuple((row.grader, str(row.value), *row.cells) for row in of_value),
-                n_words=2,
+                n_labels=2,
                 notes=notes_on_values(
                     part.by, sizes, len(evaluation.problems_with_draws()), lacking
                 ),

@@ -121,7 +121,7 @@ def disagreements(stored: StoredDraws, layer: str) -> str:
             title="",
             header=("verdicts", "draws", "problem", "draw", "read as", "end of the response"),
             rows=tuple(rows),
-            n_words=6,
+            n_labels=6,
         )
         lines += plain_table(table)
     return "\n".join(lines)

@@ -154,7 +154,7 @@ def _checks(
                 f"differ in {', '.join(facts)}" if facts else "alike",
             ),
         ),
-        n_words=3,
+        n_labels=3,
     )
 
 
@@ -210,7 +210,7 @@ def _graders(results: Results, benchmark: str, differing: Sequence[Disagreement]
         title="Graders that judge the same draws differently",
         header=("point", "graders", "draws", "differing", "right by the second alone", "e.g."),
         rows=tuple(rows),
-        n_words=2,
+        n_labels=2,
         notes=() if rows else ("Every point has the grades of one grader only.",),
     )
 
@@ -240,7 +240,7 @@ def _engines(by_engine: Engines) -> Table:
         title="Engines that made the draws",
         header=("points", *keys, "which"),
         rows=tuple(rows),
-        n_words=len(keys) + 2,
+        n_labels=len(keys) + 2,
         notes=(note,),
     )
 

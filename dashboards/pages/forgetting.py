@@ -259,7 +259,7 @@ class ForgettingCharts:
             title="Success rates in percent, by cell and seed",
             header=("", "problem", "lost", *(_seed(checkpoint) for checkpoint in self.checkpoints)),
             rows=tuple(rows),
-            n_words=2,
+            n_labels=2,
             groups=(("", 3), *groups),
             legend=(*LEGEND, FEWER) if self.solutions else LEGEND,
             notes=(

@@ -223,7 +223,7 @@ def _points(results: SweepResults, status: SweepProgress) -> Table:
         title="Points",
         header=("point", "training", "evaluation", "step", "left", "attempts", "CPU time"),
         rows=tuple(rows),
-        n_words=3,
+        n_labels=3,
         notes=(
             "attempts: of training + of evaluation; left: time until the running stage ends.",
             *((f"Other stages, e.g. of earlier checkpoints: {further}.",) if further else ()),

@@ -224,7 +224,7 @@ def _lines(title: str, verdicts: Sequence[Verdict]) -> list[str]:
         title=f"Advantages of {title} against the papers'",
         header=("estimator", "advantage", "verdict", "how"),
         rows=rows,
-        n_words=4,
+        n_labels=4,
         notes=("A constant factor, or an epsilon beside a deviation, counts as equal.",),
     )
     lines = plain_table(table)

@@ -188,7 +188,7 @@ _ANSWER = re.compile(
     re.IGNORECASE,
 )
 _NOT = re.compile(r"(?:not|never|no longer)\b|None of", re.IGNORECASE)
-LONGEST_SAID = 200
+LONGEST_ANSWER = 200
 """Characters of an answer behind the word."""
 
 
@@ -197,7 +197,7 @@ def _behind_answer(gold: str) -> str | None:
     line = gold.strip().rpartition("\n")[2]
     ends = [mark.end() for mark in _ANSWER.finditer(line)]
     answer = line[ends[-1] :].strip(" *_") if ends else ""
-    is_answer = answer and len(answer) <= LONGEST_SAID and not _NOT.match(answer)
+    is_answer = answer and len(answer) <= LONGEST_ANSWER and not _NOT.match(answer)
     return answer.removesuffix(".") or None if is_answer else None
 
 
@@ -282,7 +282,7 @@ def _mathematics(gold: Gold, prompt: str) -> Gold:
         return replace(short, refused="it is empty")
     n_words = sum(not word.startswith("\\") for word in _PROSE.findall(text[:LONGEST]))
     lines = "\n" in text.strip() and "\\begin{" not in text
-    is_solution = (lines or _SENTENCE.match(text[:LONGEST_SAID])) and n_words >= FEW
+    is_solution = (lines or _SENTENCE.match(text[:LONGEST_ANSWER])) and n_words >= FEW
     if n_words > MAX_WORDS or is_solution or len(text) > LONGEST:
         return replace(
             short,

@@ -161,7 +161,7 @@ def _figure(name: str, caption: str, drawings: Mapping[str, str]) -> str:
 
 def _table(table: Table) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
-        kinds = [' class="word"' if i < table.n_words else "" for i in range(len(cells))]
+        kinds = [' class="word"' if i < table.n_labels else "" for i in range(len(cells))]
         marked = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
         return f"<tr>{''.join(marked)}</tr>"
 

@@ -134,7 +134,7 @@ def _points(table: Table, some: Sequence[int]) -> float:
 
 
 def _tabular(rows: Sequence[Sequence[str]], table: Table) -> str:
-    columns = "l" * table.n_words + "r" * (len(rows[0]) - table.n_words)
+    columns = "l" * table.n_labels + "r" * (len(rows[0]) - table.n_labels)
     head, *body = (" & ".join(row) + r" \\" for row in rows)
     return "\n".join(
         [

@@ -64,7 +64,7 @@ def _markdown(block: Block) -> str:
 
 def markdown_table(table: Table) -> str:
     """A pipe table; words to the left, numbers to the right."""
-    align = [":--" if i < table.n_words else "--:" for i in range(len(table.header))]
+    align = [":--" if i < table.n_labels else "--:" for i in range(len(table.header))]
     rows = marked_rows(table, _bold)
     lines = [rows[0], align, *rows[1:]]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -52,13 +52,13 @@ Rows = Mapping[Key, Mapping[str, tuple[Value, ...]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Cells of plain text or marked values; the first `n_words` columns are words, the others
+    """Cells of plain text or marked values; the first `n_labels` columns are labels, the others
     numbers."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[TableRow, ...]
-    n_words: int = 1
+    n_labels: int = 1
     notes: tuple[str, ...] = ()
     """Sentences below the table."""
     breaks: tuple[int, ...] = ()
@@ -98,7 +98,7 @@ def without_zeros(table: Table) -> Table:
     kept = [
         i
         for i, column in enumerate(texts)
-        if i < table.n_words or not column or any(text.strip("0.") for text in column)
+        if i < table.n_labels or not column or any(text.strip("0.") for text in column)
     ]
     dropped = [table.header[i] for i in range(len(table.header)) if i not in kept]
     if not dropped:
@@ -118,7 +118,7 @@ def keyed_table(
     names: Sequence[str],
     columns: Sequence[str],
     rows: Rows,
-    n_words: int = 1,
+    n_labels: int = 1,
     notes: tuple[str, ...] = (),
     legend: tuple[tuple[Value, str], ...] = (),
     breaks: Collection[str] = (),
@@ -136,7 +136,7 @@ def keyed_table(
             (*key, *(values.get(column, NONE) for column in columns))
             for key, values in rows.items()
         ),
-        n_words=n_words,
+        n_labels=n_labels,
         notes=notes,
         legend=legend,
         breaks=tuple(places),

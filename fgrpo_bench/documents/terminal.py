@@ -71,22 +71,22 @@ def _wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
 
 def plain_table(table: Table) -> list[str]:
     """Lines: the title, then columns of fixed width."""
-    lines = aligned(marked_rows(table, _starred), n_words=table.n_words)
+    lines = aligned(marked_rows(table, _starred), n_labels=table.n_labels)
     notes = [line for note in legend_and_notes(table, _starred) for line in _wrapped(note)]
     return [*_wrapped(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
 
 
-def aligned(rows: Sequence[Sequence[str]], *, n_words: int | None = None) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], *, n_labels: int | None = None) -> list[str]:
     """A line a row: columns as wide as their widest cell, two spaces between them and none at a
-    line's end. The first n_words of them stand left, the others right; None: all left.
+    line's end. The first n_labels of them stand left, the others right; None: all left.
 
-    >>> aligned([["seed", "k"], ["3", "256"]], n_words=1)
+    >>> aligned([["seed", "k"], ["3", "256"]], n_labels=1)
     ['seed    k', '3     256']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.ljust(width) if n_words is None or i < n_words else cell.rjust(width)
+            cell.ljust(width) if n_labels is None or i < n_labels else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows

@@ -303,7 +303,7 @@ def _table(rows: Sequence[Entry]) -> Table:
             *("cost", "date", "commit", "run"),
         ),
         rows=tuple(map(_cells, sorted(rows, key=_by_difference))),
-        n_words=3,
+        n_labels=3,
         notes=tuple(reasons),
     )
 

@@ -11,7 +11,7 @@ from fgrpo_bench.documents.terminal import aligned
 def test_lines_align_and_leave_no_space_at_the_end():
     rows = [["a", "bb"], ["ccc", ""], ["d", "e"]]
     assert aligned(rows) == ["a    bb", "ccc", "d    e"]
-    assert aligned(rows, n_words=1) == ["a    bb", "ccc", "d     e"]
+    assert aligned(rows, n_labels=1) == ["a    bb", "ccc", "d     e"]
 
 
 def test_the_best_is_the_largest_and_one_alone_is_none():

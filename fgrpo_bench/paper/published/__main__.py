@@ -109,7 +109,7 @@ def _by_k(title: str, rows: pl.DataFrame, names: tuple[str, ...]) -> Table:
         names=["N" if name == "group_size" else name for name in names],
         columns=ks,
         rows=table_rows,
-        n_words=2,
+        n_labels=2,
         legend=LEGEND if within is None else ((LEGEND[0][0], "best on its benchmark at this k"),),
     )
 

@@ -331,7 +331,7 @@ def _table(rule: str, cells: pl.DataFrame) -> Table:
             (f"{size:,}", *(text for g in gammas for text in final.get((size, g), (NONE, NONE))))
             for size in cells["group_size"].unique().sort()
         ),
-        n_words=0,
+        n_labels=0,
     )
 
 

@@ -297,7 +297,7 @@ def summary_text(rates: np.ndarray, shares: Sequence[float], measured: Measured 
         if lost:
             row.append(f"{lost[int(size)]:.1%}" if int(size) in lost else "-")
         rows.append(row)
-    lines = aligned(rows, n_words=0)
+    lines = aligned(rows, n_labels=0)
     answers = [
         f"tail of {share:g} of the correct answers: missed most often at N = {peak(rates, share)}"
         for share in shares

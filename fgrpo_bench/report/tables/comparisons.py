@@ -82,7 +82,7 @@ def comparison_table(analysis: Analysis, column: str) -> Table:
             *("by seed", "same sign", "p", "p Holm", "p BH", "p draws", "verdict"),
         ),
         rows=tuple(rows),
-        n_words=2,
+        n_labels=2,
         is_folded=True,
         notes=(
             family_note(analysis),
@@ -109,7 +109,7 @@ def comparison_tables(analysis: Analysis, column: str) -> Iterator[Table]:
             caption=_differences_caption(analysis, column, f" ({group})"),
             header=tuple(full.header[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in rows),
-            n_words=1,
+            n_labels=1,
         )
 
 
@@ -175,7 +175,7 @@ def first_loss_table(analysis: Analysis, column: str) -> Table | None:
         f"of the whole curve of their difference. {raised(means(analysis, column))}.",
         header=("comparison", "", "by the band", "first loss from", "to"),
         rows=tuple(rows),
-        n_words=3,
+        n_labels=3,
         notes=(band_legend(), "A dash: there is no such k.", rule_note(analysis)),
     )
 
@@ -209,7 +209,7 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
         f"{raised(means(analysis, column))}.",
         header=(*NAMES, "in the plane", "dominated by"),
         rows=tuple(rows),
-        n_words=5,
+        n_labels=5,
         notes=(
             f"{FRONT.capitalize()}. No cell dominates another that it is not compared with.",
             family_note(analysis),
@@ -264,7 +264,7 @@ def effect_tables(analysis: Analysis) -> Iterator[Table]:
             ),
             header=tuple(header),
             rows=tuple(table_rows),
-            n_words=3,
+            n_labels=3,
             notes=tuple(notes),
         )
 
@@ -458,7 +458,7 @@ def equal_pass_at_1_tables(
                 *("mean over it", "p", "p Holm", "verdict"),
             ),
             rows=tuple(rows),
-            n_words=2,
+            n_labels=2,
             notes=tuple(notes),
         )
 
@@ -546,7 +546,7 @@ def _differences_by_value(analysis: Analysis, benchmark: str, by: str) -> Iterat
         caption=_differences_caption(analysis, benchmark, f" by {by}"),
         header=tuple(header),
         rows=tuple(table_rows),
-        n_words=3,
+        n_labels=3,
         notes=(
             "Over the problems of each value and the seeds that both have, with 95% intervals. "
             f"p Holm is corrected over the values of {by}, for each comparison and k alone.",
