@@ -175,6 +175,7 @@ def test_so_is_one_of_generated_problems_and_of_more_values_than_a_table_has(col
         named_partitions("x", {"mine": frame}, {"mine": names})
 
 
+@pytest.mark.slow
 def test_of_several_benchmarks_those_that_have_the_column_are_told(levels):
     frame = pl.DataFrame({"problem_id": ["a", "b", "c", "d"], "level": ["1", "1", "2", "3"]})
     columns = {"mine": frame, "generated": None, "other": frame.drop("level")}

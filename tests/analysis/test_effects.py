@@ -123,6 +123,7 @@ def test_what_only_makes_runs_faster_has_no_effect_at_equal_pass_at_1(tmp_path):
     assert tables[title].header[3:5] == ("pass@1 of all", "pass@32")
 
 
+@pytest.mark.slow
 def test_effects_are_of_full_grids_alone(of_grid, analysis):
     assert analysis.effects.is_empty(), "no prompts of their own"
     cells = [

@@ -53,6 +53,7 @@ def test_what_is_kept_is_significant_within_the_declared_family_alone(on_paths):
     assert 1 not in on_paths.equal_pass_at_1["k"].to_list()
 
 
+@pytest.mark.slow
 def test_the_curve_begins_at_the_base_models_without_a_gap_and_widens(on_paths):
     (row,) = [row for row in on_paths.on_paths if row.new == FOCAL]
     curve = on_paths.path_gap(row)

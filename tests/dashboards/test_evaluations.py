@@ -70,6 +70,7 @@ def test_what_draws_that_could_not_be_judged_leave_open_stands_beside_pass_at_k(
     )  # whether they were cut off
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", SHOWN)
 def test_every_view_but_the_training_shows_them_and_nothing_of_theirs_runs(root, view):
     before, client = snapshot(root), client_of(root)

@@ -178,6 +178,7 @@ def test_what_becomes_of_one_later_changes_no_byte_of_the_other(evaluations, bec
     assert content(evaluations, other) == before
 
 
+@pytest.mark.slow
 def test_on_another_file_system_the_draws_are_copied(evaluations, monkeypatch):
     def refused(*_):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))

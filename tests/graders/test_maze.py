@@ -111,6 +111,7 @@ def test_graders_say_what_a_walk_by_hand_says(index, begun, kept, ended):
         assert is_path == (response == path + "!") and is_path <= is_reached
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | st.text("#.SG/x", max_size=200))
 def test_no_text_raises_as_a_response_nor_anything_but_value_error_as_a_maze(response):
     for name in ("maze", "maze-reached"):

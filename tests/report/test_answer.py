@@ -116,6 +116,7 @@ def test_what_is_open_is_neither_yes_nor_no(tmp_path):
     assert second.startswith("The effect on pass@1 is inconclusive (")
 
 
+@pytest.mark.slow
 def test_planted_effects_are_answered_with_the_figures_of_the_table(tmp_path):
     planted = constant(Base=0.06, GRPO=0.005, F_GRPO=0.04)
     sweep = small_sweep(tmp_path, "groupsize", AT_8, MANY_PROBLEMS, success_rates=planted)

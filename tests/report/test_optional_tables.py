@@ -31,6 +31,7 @@ def test_a_chosen_checkpoint_stands_with_those_it_was_chosen_from(every_step):
     assert list(selection_table(analyse(every_step))) == []
 
 
+@pytest.mark.slow
 def test_cells_of_other_n_are_compared_at_the_same_rollouts(every_step):
     analysis = analyse(every_step)
     (table,) = equal_budget_tables(analysis)

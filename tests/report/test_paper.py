@@ -58,6 +58,7 @@ def test_our_averages_stand_beside_the_papers(nine):
         assert any("Checkpoints: the last one" in note for note in tables[column].notes)
 
 
+@pytest.mark.slow
 def test_the_csv_has_the_published_fractions_and_averages_beside_ours_when_asked(nine):
     rows = pl.read_csv(render(nine, "csv", compare_paper=True).encode())
     cell = rows.filter(method="F-GRPO", focal_gamma=2.0, k=256, benchmark="average in-domain")

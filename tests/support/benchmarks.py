@@ -24,8 +24,9 @@ def folder() -> Path | None:
     return found if (found / f"{OUTPUTS}.jsonl").exists() else None
 
 
-def cases() -> list[dict[str, Any]]:
-    """Rows of both case tables: gold, response, outcome, why, deviation."""
-    return [
-        row for table in TABLES for row in json.loads((CASES / table).read_text(encoding="utf-8"))
-    ]
+def cases(*tables: str) -> list[dict[str, Any]]:
+    """Rows of these case tables, or of both: gold, response, outcome, why, deviation."""
+    rows = []
+    for table in tables or TABLES:
+        rows += json.loads((CASES / table).read_text(encoding="utf-8"))
+    return rows

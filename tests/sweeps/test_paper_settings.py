@@ -203,6 +203,7 @@ def test_the_other_sweeps_over_these_experiments_have_one_seed_as_the_table_says
     assert len(loaded("controls").sweep.grid.seed) == 5
 
 
+@pytest.mark.slow
 def test_a_profile_has_the_papers_16_gpus() -> None:
     profile = loaded("groupsize", "experiment=qwen2.5-7b", "profile=slurm-multinode").profile
     assert (profile.nodes, profile.gpus_per_node) == (2, 8)  # type: ignore[union-attr]

@@ -102,6 +102,7 @@ def test_a_plan_says_where_digits_may_be_others(tmp_path, monkeypatch, processor
     assert ENGINE.digits(config.load("smoke", ["profile=slurm"]).profile) == []  # who knows where
 
 
+@pytest.mark.slow
 def test_a_processor_without_avx2_keeps_the_kernels_that_it_can_run(tmp_path, monkeypatch):
     monkeypatch.setattr(kernels, "CPUINFO", tmp_path / "cpuinfo")
     for flags, chosen in (("sse4_2 avx", {}), ("avx avx2", kernels.SETTINGS)):

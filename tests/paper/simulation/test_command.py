@@ -79,6 +79,7 @@ def is_running(pid: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_results_are_read_by_rule_size_gamma_and_seed(made: Path, tmp_path: Path) -> None:
     assert list(stored(made, TINY)) == sorted(
         RUNS, key=lambda run: (run.rule, run.group_size, run.focal_gamma, run.seed)
