@@ -133,11 +133,11 @@ def simulated(rng: np.random.Generator, n_seeds: int) -> Resamples:
     for method in METHODS:
         models = runs(rng, bases, n_seeds=n_seeds, method=method)
         for name, model in zip(BENCHMARKS, models, strict=True):
-            scores[name][method, 1] = _judged(rng.binomial(N, model))
+            scores[name][method, 1] = judged(rng.binomial(N, model))
     return Resamples(scores, {AVERAGE: tuple(BENCHMARKS)})
 
 
-def _judged(correct: np.ndarray, n: int = N, ks: tuple[int, ...] = KS) -> Scores:
+def judged(correct: np.ndarray, n: int = N, ks: tuple[int, ...] = KS) -> Scores:
     values = pass_at_k(n_samples=n, n_correct=correct[:, :, None], k=np.array(ks))
     n_seeds, n_problems = correct.shape
     return Scores(
@@ -188,7 +188,7 @@ def size_with_shared_streams(k: int, times: int) -> list[Finding]:
         # Half of the draws fall by the same random number in both cells, half by others.
         both = rng.binomial(n // 2, rate, shape)
         old, new, alone = (
-            _judged(correct, n, (k,))
+            judged(correct, n, (k,))
             for correct in (
                 both + rng.binomial(n - n // 2, rate, shape),
                 both + rng.binomial(n - n // 2, rate, shape),
@@ -196,7 +196,7 @@ def size_with_shared_streams(k: int, times: int) -> list[Finding]:
             )
         )
         once = np.broadcast_to(rng.binomial(n, rate), shape)
-        base = replace(_judged(once, n, (k,)), is_shared_across_seeds=True)
+        base = replace(judged(once, n, (k,)), is_shared_across_seeds=True)
         for what, pair in zip(low, ((new, old), (alone, base)), strict=True):
             (p,) = p_over_draws(pair, [cell.draw_variance(k)[None] for cell in pair])
             low[what] += p is not None and p < 0.05

@@ -345,7 +345,7 @@ def near_an_end(
     }
     wanted = {"cells": truths[0], "differences": np.subtract(truths[1], truths[0])}
     shares = {
-        name: float(np.mean(_holds(*of, wanted[name.removesuffix("_before")])))
+        name: float(np.mean(_holds(of, wanted[name.removesuffix("_before")])))
         for name, of in ends.items()
     }
     for one in held["differences"]:
@@ -365,7 +365,8 @@ def near_an_end(
     )
 
 
-def _holds(low: Floats, high: Floats, truth: Floats | float) -> NDArray[np.bool_]:
+def _holds(ends: Floats, truth: Floats | float) -> NDArray[np.bool_]:
+    low, high = ends
     return np.asarray((low <= truth + 1e-12) & (truth <= high + 1e-12))
 
 
@@ -450,7 +451,7 @@ def with_clusters(
             ends = np.array([(one.low, one.high) for one in conclude(resampled)], float).T
             beside = f" beside {singles} single problems" if singles else ""
             what = f"{n_clusters} clusters of {size}{beside}, {n_seeds} seeds, {name}, {told}"
-            share = float(np.mean(_holds(*ends, wanted)))
+            share = float(np.mean(_holds(ends, wanted)))
             found.append(Finding(what=what, promised=0.95, found=share, times=times))
     return found
 
@@ -497,7 +498,7 @@ def uneven_seeds(n_seeds: int, *, times: int, n_problems: int = 256) -> list[Fin
                     Finding(
                         what=f"{name}, {n_seeds} seeds, {what}, k={k}",
                         promised=0.95,
-                        found=float(np.mean(_holds(*ends, truth))),
+                        found=float(np.mean(_holds(ends, truth))),
                         times=times,
                     )
                 )

@@ -12,42 +12,39 @@ import time
 import numpy as np
 from passk_inference.core import compare, simultaneous_band
 
-from fgrpo_bench.analysis.comparisons import bands
+from fgrpo_bench.analysis.comparisons import Resamples, bands
 from fgrpo_bench.analysis.question import Compared
-from fgrpo_bench.stats.bands import band_halfwidth, first_loss, grid
-from fgrpo_bench.stats.intervals import REPLICATES, bootstrap_means
+from fgrpo_bench.stats.bands import first_loss
+from fgrpo_bench.stats.intervals import REPLICATES
 from fgrpo_bench.stats.passk import pass_at_ks
-from fgrpo_bench.stats.spread import spread
 from tests import calibration
 from tests.support.planted import KS, METHODS, N, rates, runs, true_differences
 
 PROBLEMS, TIMES, SEEDS = 500, 500, 3
+PAIR = Compared(new=("new", 1), old=("old", 1), pair=None)
 
 
 def same_counts() -> dict[str, object]:
     """One run of each method on the same problems."""
     rng = np.random.default_rng(0)
     base = [rates(rng, PROBLEMS)]
-    old, new = (
-        rng.binomial(N, runs(rng, base, n_seeds=1, method=method)[0][0]) for method in METHODS
-    )
+    old, new = (rng.binomial(N, runs(rng, base, n_seeds=1, method=method)[0]) for method in METHODS)
     begun = time.process_time()
-    theirs = compare(old, N, new, N, ks=range(1, KS[-1] + 1), bootstrap=REPLICATES)
+    theirs = compare(old[0], N, new[0], N, ks=range(1, KS[-1] + 1), bootstrap=REPLICATES)
     seconds = time.process_time() - begun
+    scores = {("old", 1): calibration.judged(old), ("new", 1): calibration.judged(new)}
     begun = time.process_time()
-    ks, draws = grid(KS), np.full(PROBLEMS, N)
-    values = pass_at_ks(draws, new, ks) - pass_at_ks(draws, old, ks)
-    mean = values.mean(axis=0)
-    deviations = bootstrap_means(values[None]) - mean
-    half = band_halfwidth(ks, by_seed=mean[None], parts=spread(values[None]), deviations=deviations)
+    rows = list(bands(Resamples({"usual": scores}, {}), [PAIR], ("usual",), KS))
     own = time.process_time() - begun
+    ks = [row.k for row in rows]
+    low, high = np.array([[row.low, row.high] for row in rows]).T
     places = np.array(ks) - 1
-    ratio = half / ((np.array(theirs["upper"]) - np.array(theirs["lower"]))[places] / 2)
+    ratio = (high - low) / (np.array(theirs["upper"]) - np.array(theirs["lower"]))[places]
     return {
         "problems": PROBLEMS,
         "least width as a ratio": float(ratio.min()),
         "largest": float(ratio.max()),
-        "first loss": first_loss(ks, mean - half, mean + half),
+        "first loss": first_loss(ks, low, high),
         "theirs": tuple(theirs["first_loss_interval"]),
         "CPU s": own,
         "their CPU s": seconds,
@@ -57,12 +54,12 @@ def same_counts() -> dict[str, object]:
 def several_runs() -> dict[str, object]:
     """Share of simulations in which a band holds the truth over runs at every k."""
     rng, truth = np.random.default_rng(1), true_differences()
-    pair, held = Compared(new=("new", 1), old=("old", 1), pair=None), np.zeros(2)
+    held = np.zeros(2)
     for _ in range(TIMES):
         resamples = calibration.simulated(rng, SEEDS)
-        rows = list(bands(resamples, [pair], ("usual",), KS))
+        rows = list(bands(resamples, [PAIR], ("usual",), KS))
         held[0] += all(row.low <= truth[row.k - 1] <= row.high for row in rows)
-        sides = resamples.paired("usual", pair.new, pair.old)
+        sides = resamples.paired("usual", PAIR.new, PAIR.old)
         ks = tuple(row.k for row in rows)
         new, old = (pass_at_ks(side.n_scored, side.n_correct, ks) for side in sides)
         made = simultaneous_band((new - old).mean(axis=0))

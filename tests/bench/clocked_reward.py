@@ -19,7 +19,7 @@ from tests.bench.clocked import note
 _marks: ContextVar[list[float]] = ContextVar("_marks")
 """Of one rollout: our start, OpenRLHF's, its end, the judgement's start and end."""
 
-stock, get_grader = SingleTurnAgentExecutor.execute, reward.get_grader
+stock, get_reward = SingleTurnAgentExecutor.execute, reward.get_reward  # type: ignore[attr-defined]
 
 
 async def execute_of_openrlhf(*args: Any, **kwargs: Any) -> Any:
@@ -31,7 +31,7 @@ async def execute_of_openrlhf(*args: Any, **kwargs: Any) -> Any:
 
 
 def clocked_grader(name: str) -> Any:
-    grade = get_grader(name)
+    grade = get_reward(name)
 
     def clocked(problem: Any, response: str) -> Any:
         marks = _marks.get()
@@ -44,7 +44,7 @@ def clocked_grader(name: str) -> Any:
 
 
 SingleTurnAgentExecutor.execute = execute_of_openrlhf
-reward.get_grader = clocked_grader
+reward.get_reward = clocked_grader  # type: ignore[attr-defined]
 
 
 class AgentExecutor(reward.AgentExecutor):

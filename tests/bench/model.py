@@ -10,13 +10,14 @@ from pathlib import Path
 import torch
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+from fgrpo_bench.engines.embedded.engine import EmbeddedTrain
 from fgrpo_bench.engines.embedded.reinforce import Learner
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.warmup import warm_up
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import warmup as warmup_stage
-from fgrpo_bench.specs import SweepPoint, WarmupSpec, config
+from fgrpo_bench.specs import SweepPoint, config
 from fgrpo_bench.stages.stage import StageRun
 from sweeps.plan import make_plan
 
@@ -28,8 +29,9 @@ def point_of(sweep: str, group_size: int, steps: int = WARMUP_STEPS) -> SweepPoi
     overrides = [f"sweep.grid.group_size=[{group_size}]", "sweep.grid.seed=[1]"]
     declaration = config.load(sweep, [*overrides, "sweep.cells=[]", "sweep.family=null"])
     point = make_plan(declaration).points[0]
-    warmup: WarmupSpec = replace(point.train.warmup, steps=steps)
-    return replace(point, train=replace(point.train, warmup=warmup))
+    train = point.train
+    assert isinstance(train, EmbeddedTrain)
+    return replace(point, train=replace(train, warmup=replace(train.warmup, steps=steps)))
 
 
 def warmed_up(point: SweepPoint | None = None) -> tuple[RunPaths, SweepPoint]:

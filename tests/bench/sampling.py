@@ -34,7 +34,7 @@ def alone(model, tokens: torch.Tensor, prompt: int) -> float:
 
 def main() -> None:
     paths, point = warmed_up()
-    folder, task = paths.warmup(1).checkpoint(0), make_task(point.train.task)
+    folder, task = paths.warmup(1).checkpoint(0), make_task(point.train.task)  # type: ignore[attr-defined]
     policy, tokenizer = load_checkpoint(folder, "cpu", None)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
     length = task.response_length + 1

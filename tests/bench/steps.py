@@ -29,7 +29,7 @@ KINDS = {
 
 def main() -> None:
     torch.set_deterministic_debug_mode("error")
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     bases = {
         sweep: warmed_up(point_of(sweep, 8))[0].warmup(1).checkpoint(0)
         for sweep in ("groupsize", "maze")
@@ -56,7 +56,7 @@ def measure(sweep: str, group_size: int, base: Path) -> None:
         with timed("metrics"):
             reinforce.measure(sampled, learner.advantages(sampled), learner.point.focal_gamma)
 
-    grader = reinforce.get_grader
+    grader = reinforce.get_grader  # type: ignore[attr-defined]
     for number in range(1, WARM + 1):
         step(number)
     seconds.clear()
@@ -71,10 +71,10 @@ def measure(sweep: str, group_size: int, base: Path) -> None:
 
         return grade
 
-    reinforce.get_grader = timed_grader
+    reinforce.get_grader = timed_grader  # type: ignore[attr-defined]
     seconds.clear()
     learner.rollouts(WARM + STEPS + 1)
-    reinforce.get_grader = grader
+    reinforce.get_grader = grader  # type: ignore[attr-defined]
     parts["of it grading"] = 1e3 * seconds["grading"]
     session.counters = replace(session.counters, step=1)
     with timed("a save of the state"):

@@ -128,7 +128,7 @@ def declared() -> Asked:
     """As the shipped countdown sweep asks them."""
     experiment = config.load("groupsize").experiment
     plain = PromptSpec(chat_template=False, system=None)
-    task = experiment.train.task
+    task = experiment.train.task  # type: ignore[attr-defined]
     settings = sampling_identity(experiment.evaluation, task, plain, None, None, stream=0)
     return Asked(to_dict(experiment.evaluation), settings)
 

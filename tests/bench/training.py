@@ -70,7 +70,7 @@ def ours(case: Case, point: SweepPoint) -> dict[str, float]:
         steps.append(ended - begun)
         updates.append(ended - drawn)
         for each in batches:
-            seconds, flops, seconds_of_plain = of_update(point.train.model, each)
+            seconds, flops, seconds_of_plain = of_update(point.train.model, each)  # type: ignore[attr-defined]
             made, operations, plain = made + seconds, operations + flops, plain + seconds_of_plain
     return {
         "steps/CPU s": 1 / mean(steps),
@@ -93,7 +93,7 @@ class Clock(transformers.TrainerCallback):
 
 def theirs(case: Case, point: SweepPoint) -> float:
     """Steps a CPU second of TRL's trainer."""
-    task, grade = make_task(point.train.task), get_grader(case.grader)
+    task, grade = make_task(point.train.task), get_grader(case.grader)  # type: ignore[attr-defined]
     problems = {problem.prompt: problem for problem in task.problems(range(case.n_problems))}
 
     def reward(prompts, completions, **_):

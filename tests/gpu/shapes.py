@@ -20,6 +20,7 @@ from typing import Any
 
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.engines.openrlhf import fit
+from fgrpo_bench.engines.openrlhf.arguments import OpenRLHFTrain
 from fgrpo_bench.engines.openrlhf.compilation import available_gib
 from fgrpo_bench.engines.openrlhf.prompts import messages, token_counter
 from fgrpo_bench.engines.openrlhf.states import states_folder
@@ -98,7 +99,7 @@ def measure(model: str, machine: Machine, folder: Path, *, saves: bool = True) -
     paths, profile = run_paths(plan.declaration), plan.declaration.profile
     freeze(paths, plan, nothing_to_run=False)
     (training,) = [stage for stage in plan.stages if stage.kind == "train"]
-    environment = stage_environment(profile, paths, os.environ)
+    environment = stage_environment(profile, paths, os.environ, fetches=False)
     with watched_memory() as memory:
         for stage in plan.stages:
             if stage.name in (*training.needs, training.name):
@@ -134,9 +135,11 @@ def measure(model: str, machine: Machine, folder: Path, *, saves: bool = True) -
 def _prompt_tokens(plan: Plan, root: Path) -> float:
     """Of a step's prompts, each as often as it is drawn from."""
     (point,) = plan.points
-    length = token_counter(root / "model", point.train.prompt)
+    train = point.train
+    assert isinstance(train, OpenRLHFTrain)
+    length = token_counter(root / "model", train.prompt)
     problems = [json.loads(line)["problem"] for line in (root / PROBLEMS).open()]
-    mean = fmean(length(messages(problem, point.train.prompt)) for problem in problems)
+    mean = fmean(length(messages(problem, train.prompt)) for problem in problems)
     return mean * point.n_prompts * point.group_size
 
 

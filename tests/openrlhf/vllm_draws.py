@@ -190,7 +190,7 @@ def evaluated_twice(model: Path, root: Path, engine: SamplingEngine) -> list[dic
         started.append(asked)
         return engine
 
-    evaluating.make_engine = start
+    evaluating.make_engine = start  # type: ignore[attr-defined]
     source, found = source_of(model, root / "source"), []
     for name, at_once in (("first", PLACEMENT.vllm_max_num_seqs), ("second", 90)):
         paths = stage_of(root / name, source, n_problems=3, n_samples=TAKEN)
@@ -239,7 +239,7 @@ def drawn_in_stages(engine: SamplingEngine, rows: list[list[SampleRequest]]) -> 
         for made in batch:
             found[made.problem_id][made.draw] = made.response, made.n_tokens, made.finish_reason
         judged.add(batch)
-        scheduler.count_drawn(batch)
+        scheduler.count_draws(batch)
     return [[made[number] for number in range(len(made))] for made in found.values()]
 
 

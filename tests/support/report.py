@@ -53,10 +53,12 @@ def every_comparison(analysis: Analysis) -> list[Comparison]:
 def with_declaration(analysis: Analysis, change: Callable[[dict[str, Any]], None]) -> Analysis:
     """The analysis as if its sweep had been declared otherwise. change: of the declaration, in
     place."""
-    declared = deepcopy(analysis.results.record.declaration)
+    results = analysis.results
+    assert isinstance(results, SweepResults)
+    declared = deepcopy(results.record.declaration)
     change(declared)
-    record = replace(analysis.results.record, declaration=declared)
-    return replace(analysis, results=replace(analysis.results, record=record))
+    record = replace(results.record, declaration=declared)
+    return replace(analysis, results=replace(results, record=record))
 
 
 def with_frames(analysis: Analysis, **frames: pl.DataFrame) -> Analysis:
