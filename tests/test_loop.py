@@ -44,6 +44,7 @@ def paths(root: Path) -> RunPaths:
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_ten_kills_of_drivers_and_workers_end_with_the_same_bytes(tmp_path):
     calm, hurt = tmp_path / "calm", tmp_path / "hurt"
     assert start(calm, tmp_path / "calm.log").wait(timeout=120) == 0

@@ -266,6 +266,7 @@ def test_comparisons_that_are_not_there_yet_count_in_the_correction(finished, tm
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_with_nine_benchmarks_the_question_can_still_be_answered_after_holm(tmp_path):
     """Over every comparison of the pair, as many as there are benchmarks and k, it could not."""
 

@@ -90,6 +90,7 @@ def test_the_tolerance_grader_reads_natural_variants_as_math_does():
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_the_graders_say_what_is_known_of_real_outputs_or_of_the_golds_of_the_case_tables(judge):
     folder = benchmarks.folder()
     if folder is not None:

@@ -98,6 +98,7 @@ REASONS = ("took more than 0.5 s of processor time", "failed with RecursionError
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_hostile_text_is_judged_or_unscored_and_a_text_has_one_verdict_in_every_process(
     monkeypatch,
 ):

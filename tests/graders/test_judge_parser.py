@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import benchmarks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rare]
 PIECES = [
     *("1", "2.5", "007", "1,000", "x", "y", "\\pi", "+", "-", "=", ",", "(", ")", "[", "]", "^"),
     *("\\frac{1}{2}", "\\sqrt{2}", "\\infty", "\\cup", "\\le", "_", "{", "}", "\\%", "\\cdot"),

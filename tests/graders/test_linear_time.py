@@ -366,6 +366,7 @@ def test_a_grader_takes_time_linear_in_the_text(name):
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 @pytest.mark.parametrize("name", BEFORE)
 def test_what_comes_before_a_judgement_takes_time_linear_in_the_text(name):
     step, texts = BEFORE[name]

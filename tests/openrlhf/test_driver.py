@@ -297,6 +297,7 @@ def rays_place(tmp_path, environment, *address):
     return json.loads(out.read_text())
 
 
+@pytest.mark.slow
 def test_a_run_takes_part_in_the_ray_that_it_is_told_of(foreign, tmp_path):
     address, _ = foreign
     found = rays_place(tmp_path, {"RAY_ADDRESS": "127.0.0.1:1"}, address)

@@ -108,6 +108,7 @@ def test_cells_of_several_learning_rates_are_lines_of_their_own(of_two_rates, ax
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_no_legend_leaves_out_a_learning_rate(of_two_rates):
     cells = of_two_rates.by_cell.values()
     made = cell_styles(list(cells))

@@ -51,6 +51,7 @@ def test_the_answer_is_about_the_averages_where_there_are_some(nine):
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_controls_are_compared_with_what_they_control(tmp_path):
     rates = constant(Base=0.5, GRPO=0.5, F_GRPO=0.9)
 

@@ -223,6 +223,7 @@ def test_no_damage_to_a_stored_file_is_a_traceback(swept: RunPaths, name: str) -
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 @pytest.mark.parametrize("name", OF_FIELDS)
 def test_no_field_of_another_type_is_a_traceback(swept: RunPaths, name: str) -> None:
     """Each field takes every change, and one of these before all readers: another than the field

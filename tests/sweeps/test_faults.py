@@ -167,6 +167,7 @@ def test_cancel_stops_a_driver_or_the_workers_it_left(tmp_path: Path) -> None:
     assert cancel() == "nothing of smoke is running\n"
 
 
+@pytest.mark.rare
 def test_a_failed_stage_holds_up_only_what_needs_it(tmp_path: Path) -> None:
     failing, silent = "grpo-n4-g0-s11", "grpo-n4-g1-s11"
     sweep = fake_sweep(tmp_path, FAKE_FAIL=failing, FAKE_SILENT=silent)
@@ -204,6 +205,7 @@ def test_a_stage_that_stops_by_itself_is_started_again_and_each_end_is_said_in_o
     assert (sweep.paths.report / "table.json").exists()
 
 
+@pytest.mark.rare
 def test_no_more_workers_run_at_once_than_allowed(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, "profile.max_parallel=1", FAKE_HELD="grpo")  # two are trained
     sweep.hold.touch()

@@ -135,6 +135,7 @@ def test_a_package_passes_its_test_at_once(kind: str, data: Path, tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_all_five_pass_what_make_test_asks_of_them_at_once(data: Path, tmp_path: Path) -> None:
     checkout = copied(
         tmp_path / "checkout",

@@ -76,6 +76,7 @@ def along_paths(point, rng, n_problems):
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_a_sweep_at_equal_pass_at_1_is_tuned_by_what_is_kept_there(tmp_path, capsys):
     """GRPO stays at every rate, and each method is compared with all of them."""
     results = small_sweep(

@@ -133,6 +133,7 @@ def test_a_sync_writes_anew_what_differs_from_the_files_and_nothing_else(
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_a_large_sweep_is_synced_while_its_report_is_written(swept, monkeypatch):
     monkeypatch.setattr(reporting, "MANY_POINTS", 3)
     write_sweep(swept.paths.root, overrides=[*TINY, "version=v2"])  # of which nobody asked a sync
