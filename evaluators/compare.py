@@ -134,9 +134,9 @@ def compare(
                 f"{checkpoint.name} is {checkpoint.missing_reason} ({checkpoint.evaluate.folder}): "
                 "finish its evaluation first, by the command that began it"
             )
-    # In the order of the words, though one of them be called `base`: the later minus the earlier.
     if grader is not None or strict:
         checkpoints = _judged_by(checkpoints, grader, strict=strict)
+    # In the order of the words, though one of them be called `base`: the later minus the earlier.
     place = {checkpoint.name: i for i, checkpoint in enumerate(checkpoints)}
     _check_dumps(checkpoints)
     results = load_for_compare(checkpoints)
