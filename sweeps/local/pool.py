@@ -25,7 +25,7 @@ from typing import Protocol
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explain
-from fgrpo_bench.stages.locks import is_locked, lock_holder
+from fgrpo_bench.stages.locks import describe_holder, is_locked, lock_holder
 from fgrpo_bench.stages.markers import Marker, is_done, machine_load, read_marker, undivided
 from fgrpo_bench.stages.plan import read_plan
 from sweeps import REPOSITORY
@@ -35,6 +35,8 @@ from sweeps.text import counted
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_SECONDS = 60.0
 """How long to wait for workers to save."""
+NAME_SECONDS = 1.0
+"""How long to wait for the name of who holds a lock."""
 
 
 class Stop:
@@ -71,11 +73,36 @@ def stop_requests() -> Iterator[Stop]:
 
 
 def holder_here(lock: Path, host: str) -> int | None:
-    """Process on this host that holds the lock; None where nobody, or another host, does."""
+    """Process on this host that holds the lock; None where nobody, or another host, does, and where
+    whoever has just taken it has not named itself yet."""
     if not is_locked(lock):
         return None
     holder = lock_holder(lock)
-    return int(holder["pid"]) if holder.get("host") == host and "pid" in holder else None
+    if holder.get("host") != host or "pid" not in holder:
+        return None
+    pid = int(holder["pid"])
+    # until a new holder names itself, the file still names the last one
+    return pid if _is_alive(pid) else None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
+
+
+def _wait_for_name(lock: Path, host: str) -> int | None:
+    """`holder_here`, a moment later where the holder on this host has yet to name itself."""
+    deadline = time.monotonic() + NAME_SECONDS
+    while (pid := holder_here(lock, host)) is None and is_locked(lock):
+        if lock_holder(lock).get("host", host) != host or time.monotonic() > deadline:
+            break
+        time.sleep(TICK_SECONDS)
+    return pid
 
 
 def _terminate(pid: int) -> None:
@@ -91,13 +118,10 @@ def cancel(paths: RunPaths) -> Iterator[str]:
     """
     host = socket.gethostname()
     if is_locked(paths.driver_lock):
-        driver = lock_holder(paths.driver_lock)
-        pid = holder_here(paths.driver_lock, host)
+        pid = _wait_for_name(paths.driver_lock, host)
         if pid is None:
-            raise ValueError(
-                f"the driver is process {driver.get('pid')} on {driver.get('host')}, and this is "
-                f"{host}: run `cancel` there"
-            )
+            driver = describe_holder(paths.driver_lock)
+            raise ValueError(f"the driver is {driver}, and this is {host}: run `cancel` there")
         _terminate(pid)
         yield f"asked the driver, process {pid}, to stop; its workers save first"
         locks = [paths.driver_lock]
@@ -105,9 +129,9 @@ def cancel(paths: RunPaths) -> Iterator[str]:
         stages = [paths.folder / stage.name for stage in read_plan(paths).stages]
         locks = [lock for lock in (StagePaths(stage).lock for stage in stages) if is_locked(lock)]
         for lock in locks:
-            pid = holder_here(lock, host)
+            pid = _wait_for_name(lock, host)
             if pid is None:
-                yield f"left alone: {lock.parent} is held on {lock_holder(lock).get('host')}"
+                yield f"left alone: {lock.parent} is held by {describe_holder(lock)}"
                 continue
             _terminate(pid)
             yield f"no driver is running; asked process {pid} at {lock.parent} to save and stop"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.attempts import Note, attempts
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from sweeps import REPOSITORY
+from sweeps.local import pool
 from tests.support.fake_sweep import FakeSweep, check_steps, fake_sweep
 from tests.support.faults import (
     check_attempts,
@@ -165,6 +168,42 @@ def test_cancel_stops_a_driver_or_the_workers_it_left(tmp_path: Path) -> None:
     assert f"no driver is running; asked process {worker} at" in said
     assert not is_locked(sweep.paths.warmup(11).lock)
     assert cancel() == "nothing of smoke is running\n"
+
+
+LATE_NAME = """
+import fcntl, json, os, socket, sys, time
+file = open(sys.argv[1], "r+")
+fcntl.flock(file, fcntl.LOCK_EX)
+print(flush=True)
+time.sleep(0.3)
+file.truncate(0)
+file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+file.flush()
+time.sleep(600)
+"""
+
+
+def test_cancel_asks_who_holds_the_lock_and_not_who_held_it_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "NAME_SECONDS", 60.0)
+    paths = RunPaths(root=tmp_path, sweep="smoke", experiment="countdown-tiny", version="v1")
+    paths.driver_lock.parent.mkdir(parents=True)
+    before = subprocess.Popen([sys.executable, "-c", ""])
+    before.wait()
+    name = {"pid": before.pid, "host": socket.gethostname()}
+    paths.driver_lock.write_text(json.dumps(name))
+    driver = subprocess.Popen(
+        [sys.executable, "-c", LATE_NAME, str(paths.driver_lock)], stdout=subprocess.PIPE
+    )
+    try:
+        assert driver.stdout is not None
+        driver.stdout.readline()
+        assert next(pool.cancel(paths)).startswith(f"asked the driver, process {driver.pid}, to")
+        assert driver.wait(timeout=600) == -signal.SIGTERM
+    finally:
+        driver.kill()
+        driver.communicate()
 
 
 @pytest.mark.rare
