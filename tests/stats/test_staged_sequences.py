@@ -74,9 +74,8 @@ def test_given_which_draws_were_judged_it_is_the_share_of_the_sequences_of_those
         assert design.draw_variance(**asked) == pytest.approx(want, abs=1e-15, nan_ok=True)
 
 
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(designs(most=6))
+@settings(max_examples=10)
+@given(designs(most=5))
 def test_the_bounds_are_the_shares_of_sequences_that_judge_unscored_draws_wrong_or_right(design):
     ways, failing = Counter(), {what: defaultdict(Counter) for what in ("wrong", "right")}
     for sequence in sequences(design, ("right", "wrong", "unscored")):
