@@ -24,6 +24,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if find_spec("openrlhf") is None:  # whose engines keep the processor's own
     choose_kernels()  # before a test loads torch, as the commands do that some of them start
 os.environ.pop("COLUMNS", None)  # workers of pytest-xdist have 80, whatever the screen is
+for name in ("MAKEFLAGS", "ARGS"):  # what `make test` hands down is not for a make that a test runs
+    os.environ.pop(name, None)
 settings.register_profile(  # a busy machine is no failure
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -131,6 +131,7 @@ def test_a_second_build_gives_the_same_bytes_and_single_formats_are_what_it_writ
         assert render(analyse(results), kind) == (results.paths.report / name).read_text()
 
 
+@pytest.mark.rare  # .ci/smoke verifies one
 @pytest.mark.slow
 def test_a_real_report_is_verified_whole_to_the_last_digit_and_byte(real_run, capsys):
     assert main(["--verify", str(real_run.report), "--regrade"]) == 0

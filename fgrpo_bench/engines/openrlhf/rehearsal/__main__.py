@@ -1,11 +1,12 @@
 """Compile what DeepSpeed would compile in the first run; `make setup-openrlhf-cpu` does."""
 
-from fgrpo_bench.engines.openrlhf.rehearsal import set_environment
+from fgrpo_bench.engines.openrlhf.rehearsal import set_environment, set_up
 
 
 def main() -> None:
     """Into TORCH_EXTENSIONS_DIR."""
     set_environment()
+    set_up()
     from deepspeed.accelerator import get_accelerator
 
     for name in ("FusedAdamBuilder", "ShareMemCommBuilder"):

@@ -12,6 +12,7 @@ def set_up() -> None:
     after_import("openrlhf.utils.deepspeed.deepspeed", _patch_device_mesh)
     after_import("deepspeed.comm.torch", _patch_gathers)
     after_import("deepspeed.ops.adam.fused_adam", _patch_adam)
+    after_import("deepspeed.ops.op_builder.cpu.builder", _patch_builder)
 
 
 def _patch_device_mesh(module: Any) -> None:
@@ -55,3 +56,9 @@ def _patch_adam(module: Any) -> None:
         self.multi_tensor_adam = step_with_powers
 
     module.FusedAdam.__init__ = init_exact
+
+
+def _patch_builder(module: Any) -> None:
+    """Compile without debugging symbols, which take a third of the time."""
+    arguments = module.CPUOpBuilder.cxx_args
+    module.CPUOpBuilder.cxx_args = lambda self: [word for word in arguments(self) if word != "-g"]
