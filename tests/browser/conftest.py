@@ -18,6 +18,7 @@ from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.files.paths import RunPaths
 from tests.browser.install import chromium
 from tests.support.servers import free_port, listening, stop, wait_for
+from tests.support.smoke import smoke_sweep
 
 HERE = Path(__file__).parent
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -38,10 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """The smoke sweep, trained and judged for this."""
-    root = tmp_path_factory.mktemp("runs")
-    command = [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root={root}"]
-    subprocess.run(command, env=ENVIRONMENT, check=True, stdout=subprocess.PIPE)
+    root, _ = smoke_sweep(tmp_path_factory.mktemp("runs"))
     (only,) = find_runs(root)
     return only
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from fgrpo_bench.engines.embedded.kernels import digits_warning
 from sweeps import REPOSITORY
 from sweeps.cli import main as sweeps
 from tests.pages.blocks import PAGES, assert_printed, blocks, name
+from tests.support.smoke import smoke_sweep
 
 PLANS = {
     ("docs/guides/gpu-hours.md", "estimated on GPUs: "): "transfer experiment=qwen2.5-7b",
@@ -76,11 +75,8 @@ def test_a_plan_prints_what_the_pages_show(words, tmp_path, monkeypatch, capsys)
 
 @pytest.mark.slow  # a whole smoke sweep, on two cores
 def test_a_first_sweep_prints_what_its_page_shows(tmp_path):
-    command = [sys.executable, "-m", "sweeps", "run", "smoke", "profile.max_parallel=2"]
-    done = subprocess.run(
-        [*command, f"run_root={tmp_path}"], check=True, capture_output=True, text=True
-    )
-    printed = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", "", done.stdout, flags=re.MULTILINE)
+    _, printed = smoke_sweep(tmp_path)
+    printed = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", "", printed, flags=re.MULTILINE)
     stages, answer, _ = blocks(REPOSITORY / "docs/start/first-sweep.md", "")
     for line in stages.splitlines():  # two workers end in one order or the other
         assert_printed(line, printed)

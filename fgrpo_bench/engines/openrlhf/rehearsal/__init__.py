@@ -37,6 +37,7 @@ ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "TORCH_EXTENSIONS_DIR": str(Path(sys.prefix) / "torch_extensions"),
+    "TORCHDYNAMO_DISABLE": "1",  # the first step would compile a function for ten seconds
     "RAY_prestart_worker_first_driver": "0",  # each idle worker costs seconds of imports
     "RAY_enable_worker_prestart": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
