@@ -117,24 +117,24 @@ def cancel(paths: RunPaths) -> Iterator[str]:
     Raises ValueError where the driver runs on another host.
     """
     host = socket.gethostname()
-    if is_locked(paths.driver_lock):
-        pid = _wait_for_name(paths.driver_lock, host)
-        if pid is None:
-            driver = describe_holder(paths.driver_lock)
-            raise ValueError(f"the driver is {driver}, and this is {host}: run `cancel` there")
-        _terminate(pid)
-        yield f"asked the driver, process {pid}, to stop; its workers save first"
+    driver = _wait_for_name(paths.driver_lock, host)
+    if driver is not None:
+        _terminate(driver)
+        yield f"asked the driver, process {driver}, to stop; its workers save first"
         locks = [paths.driver_lock]
+    elif is_locked(paths.driver_lock):
+        named = describe_holder(paths.driver_lock)
+        raise ValueError(f"the driver is {named}, and this is {host}: run `cancel` there")
     else:
         stages = [paths.folder / stage.name for stage in read_plan(paths).stages]
         locks = [lock for lock in (StagePaths(stage).lock for stage in stages) if is_locked(lock)]
         for lock in locks:
             pid = _wait_for_name(lock, host)
-            if pid is None:
+            if pid is not None:
+                _terminate(pid)
+                yield f"no driver is running; asked process {pid} at {lock.parent} to save and stop"
+            elif is_locked(lock):
                 yield f"left alone: {lock.parent} is held by {describe_holder(lock)}"
-                continue
-            _terminate(pid)
-            yield f"no driver is running; asked process {pid} at {lock.parent} to save and stop"
     if not locks:
         yield f"nothing of {paths.sweep} is running"
         return

@@ -17,7 +17,7 @@ import pytest
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.attempts import Note, attempts
-from fgrpo_bench.stages.locks import is_locked, lock_holder
+from fgrpo_bench.stages.locks import is_locked, lock_holder, locked
 from sweeps import REPOSITORY
 from sweeps.local import pool
 from tests.support.fake_sweep import FakeSweep, check_steps, fake_sweep
@@ -204,6 +204,17 @@ def test_cancel_asks_who_holds_the_lock_and_not_who_held_it_before(
     finally:
         driver.kill()
         driver.communicate()
+
+
+def test_cancel_says_on_which_host_the_driver_is(tmp_path: Path) -> None:
+    paths = RunPaths(root=tmp_path, sweep="smoke", experiment="countdown-tiny", version="v1")
+    with locked(paths.driver_lock, wait=False, what="smoke"):
+        name = {"pid": 12, "host": "elsewhere", "since": "2026-01-01T00:00:00+00:00"}
+        paths.driver_lock.write_text(json.dumps(name))
+        with pytest.raises(
+            ValueError, match=r"process 12 on elsewhere since 2026.* `cancel` there"
+        ):
+            list(pool.cancel(paths))
 
 
 @pytest.mark.rare
