@@ -45,7 +45,7 @@ from sweeps.text import counted, short_path
 R = TypeVar("R", bound=Record)
 WORKING = (
     *("*.lock", "*.tmp", "logs", "state", "states", "shards", "judging.*", "damaged", "code"),
-    *("slurm", "owner.json", "progress.json", "submissions.jsonl"),
+    *("slurm", "owner.json", "progress.json", "submissions.jsonl", "metrics.jsonl"),
     *("sweep.json", "plan.json", "spec.json", "DONE.json", provenance.NAME, FACTS),
     *(engine.name for engine in engines.all_engines()),
 )

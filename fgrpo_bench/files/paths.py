@@ -63,8 +63,8 @@ class StagePaths:
     rollouts = SubPath("rollouts.parquet")
     """Training groups of the steps that left a checkpoint (tables.ROLLOUTS), where the engine
     stores any."""
-    step_rows = SubPath("openrlhf", "metrics.jsonl")
-    """The same while an engine over GPUs trains: a JSON line a step, of which a resumed run
+    step_rows = SubPath("metrics.jsonl")
+    """The metrics while an engine over GPUs trains: a JSON line a step, of which a resumed run
     takes back those that it makes again."""
     trajectories = SubPath("trajectories.parquet")
     """Rare correct answers of a base model (tables.TRAJECTORIES)."""

@@ -111,7 +111,7 @@ def test_a_run_saves_when_it_is_told_to_and_goes_on(
 ) -> None:
     paths = start(tmp_path, nodes)
     stage = paths.point(POINT)
-    rows = stage.folder / "openrlhf" / "metrics.jsonl"
+    rows = stage.step_rows
     wait_for(paths, lambda: bool(list(read_lines(rows))), "a step")
     assert len(actors(cluster)) == nodes
     job = attempts(stage)[-1].job_id

@@ -62,8 +62,7 @@ def openrlhfs_words(of: SweepPoint, *overrides: str, evaluation: Path | None = N
 def command_line(of: SweepPoint) -> str:
     """The whole command line, one option with its values a line."""
     placement = declared().profile.placement
-    metrics = RUN / "openrlhf" / "metrics.jsonl"
-    own = stage_arguments(of, placement, StagePaths(RUN), metrics, base_sha256="0" * 64)
+    own = stage_arguments(of, placement, StagePaths(RUN), base_sha256="0" * 64)
     words = openrlhfs_words(of, evaluation=RUN / "openrlhf" / "evaluation.jsonl")
     return "".join(f"{line}\n" for line in by_option([*own, *words]))
 

@@ -81,7 +81,7 @@ def train(
         trained = {"wall_seconds": former.wall_seconds, "cpu_seconds": former.cpu_seconds}
         return replace(_conclude(run, metrics), engine=engine, further=trained)
     command = [sys.executable, "-m", DRIVER]
-    command += stage_arguments(point, placement, run.paths, metrics, base_sha256=sha256)
+    command += stage_arguments(point, placement, run.paths, base_sha256=sha256)
     nodes = 1 if step is None else len(step.nodes)
     command += arguments(point, placement, files, nodes=nodes, device=device)
     with _machines(point, placement, run, step, device=device) as ray:
@@ -151,19 +151,14 @@ def _prepare(
 
 
 def stage_arguments(
-    point: SweepPoint,
-    placement: Placement,
-    paths: StagePaths,
-    metrics: Path,
-    *,
-    base_sha256: str,
+    point: SweepPoint, placement: Placement, paths: StagePaths, *, base_sha256: str
 ) -> list[str]:
     """The driver's own arguments; see fgrpo_bench.engines.openrlhf.guards."""
     flags = {
         "focal_gamma": point.focal_gamma,
         "objective": point.algorithm.objective,
         "advantage": point.algorithm.advantage,
-        "metrics": metrics,
+        "metrics": paths.step_rows,
         "stop_flag": paths.folder / "openrlhf" / "stop",
         "checkpoints": paths.checkpoints,
         "save_every": point.train.save_every,
