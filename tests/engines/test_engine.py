@@ -20,7 +20,6 @@ from tests.support.plans import loaded
 from tests.support.points import declared
 
 NAMED = {
-    "fgrpo_bench/files/paths.py": "the name of a folder on the disk, which stays as it is",
     "fgrpo_bench/conformance/__init__.py": "its estimators are checked as those of other trainers",
     "fgrpo_bench/conformance/trainers/__init__.py": "likewise",
     "fgrpo_bench/conformance/trainers/openrlhf.py": "likewise",
