@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.engines import engine_for_sampler
 from fgrpo_bench.engines.engine import installed
-from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
+from fgrpo_bench.engines.processes import VLLM_ON_CPU, deaf, shorten_vllm_sockets
 from fgrpo_bench.specs import EvalSpec, Placement
 
 from .adapter import ADAPTER, vllm_rank
@@ -40,14 +40,7 @@ from .records import (
 if TYPE_CHECKING:
     from vllm import LLM
 
-CPU_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in this process
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_LOGGING_LEVEL": "WARNING",
-    "TORCHDYNAMO_DISABLE": "1",  # it compiles the ranks of log-probabilities, which fails here
-}
+CPU_ENVIRONMENT = VLLM_ON_CPU | {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
 
 
 def vllm(target: SamplingTarget) -> SamplingEngine:

@@ -18,6 +18,14 @@ SOCKET_BYTES = 107
 """The longest path of a Unix socket on Linux."""
 VLLM_SOCKET = "/12345678-1234-1234-1234-123456789abc"
 """As long as any that vLLM makes below VLLM_RPC_BASE_PATH."""
+VLLM_ON_CPU = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in this process
+    # compiling takes ten seconds, and fails for the ranks of log-probabilities
+    "TORCHDYNAMO_DISABLE": "1",
+}
+"""Defaults of vLLM without a GPU, to be set before it is imported."""
 # linux/prctl.h: the signal that a process gets when its parent dies
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)

@@ -21,6 +21,7 @@ from typing import Any
 
 from fgrpo_bench.engines.openrlhf.rehearsal import deepspeed, vllm
 from fgrpo_bench.engines.openrlhf.rehearsal.hooks import after_import
+from fgrpo_bench.engines.processes import VLLM_ON_CPU
 
 SWITCH = "FGRPO_OPENRLHF_DEVICE"
 STARTUP = Path(__file__).parent / "startup"
@@ -33,11 +34,8 @@ on a busy machine."""
 ENVIRONMENT = {
     "DS_ACCELERATOR": "cpu",
     "OMP_NUM_THREADS": "1",  # more threads than free processors stall each other in spin locks
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    **VLLM_ON_CPU,
     "TORCH_EXTENSIONS_DIR": str(Path(sys.prefix) / "torch_extensions"),
-    "TORCHDYNAMO_DISABLE": "1",  # the first step would compile a function for ten seconds
     "RAY_prestart_worker_first_driver": "0",  # each idle worker costs seconds of imports
     "RAY_enable_worker_prestart": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
